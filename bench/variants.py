@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 
 STATES = 10  # s0 -> s1 -> ... -> s9 -> s0, so that a whole table can be moved on round after round
-BIG_STATES, BIG_ARROWS = 1000, 10
+BIG_STATES, BIG_OUTGOING = 1000, 10
 
 
 def diagram(states, arrows):
@@ -12,6 +12,14 @@ def diagram(states, arrows):
     lines = ["stateDiagram-v2", "    [*] --> s0"]
     for s in range(states):
         lines += [f"    s{s} --> s{(s + k) % states} : move_{k}" for k in range(1, arrows + 1)]
+    return "\n".join(lines) + "\n"
+
+
+def halves(states):
+    """The same ring, each transition in two halves."""
+    lines = ["stateDiagram-v2", "    [*] --> s0"]
+    for s in range(states):
+        lines += [f"    s{s} --> m{s} : half", f"    m{s} --> s{(s + 1) % states} : half"]
     return "\n".join(lines) + "\n"
 
 
@@ -171,6 +179,10 @@ VARIANTS = [
     Variant("derived", "pawl, log, most_recent derived", enforced(", pawl.enable_log('{t}')"), tables=DERIVED, memory=True),
     Variant("derived_events", "pawl, log, most_recent derived, and outbox",
             enforced(", pawl.enable_log('{t}'), pawl.enable_events('{t}')"), tables=DERIVED),
+    Variant("derived_two", "pawl, log, derived, two transitions in one write",
+            enforced(", pawl.enable_log('{t}')", "bench_halves"),
+            "do $$ begin perform set_config('pawl.events', '{{half,half}}', true); update {t} set state = '{b}'; end $$",
+            tables=DERIVED, single=False),
     Variant("stored", "pawl, log, most_recent stored", enforced(", pawl.enable_log('{t}', most_recent => 'stored')"), tables=LOGGED, memory=True),
     Variant("derived_hash", "pawl, log, derived, hash chain",
             enforced(", pawl.enable_log('{t}', hash_chain => true)"), tables=DERIVED),

@@ -15,7 +15,7 @@ namespace pawl::cli {
 sql::Rows operation_status(pqxx::connection& connection, const std::string& operation) {
     const auto found =
         sql::run_alone(connection, "SELECT s.* FROM pawl_bulk.status s WHERE s.operation = $1::uuid", operation);
-    if (found.empty()) throw Error("P0002", "there is no operation " + operation);
+    if (found.empty()) throw Error("P0002", "operation " + operation + " does not exist");
     return found;
 }
 
@@ -96,7 +96,7 @@ void add_watch(Program& program, Command& bulk) {
         if (operation.empty()) {
             const auto newest = sql::run_alone(
                 connection, "SELECT o.operation FROM pawl_bulk.operations o ORDER BY o.operation DESC LIMIT 1");
-            if (newest.empty()) throw Error("P0002", "there is no operation yet");
+            if (newest.empty()) throw Error("P0002", "no operation exists");
             operation = newest[0][0].as<std::string>();
         }
         const int ended = follow_operation(program, connection, operation);

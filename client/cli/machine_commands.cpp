@@ -90,7 +90,7 @@ void add_history(Program& program) {
                                                given->file.empty() ? "pawl_dag.tasks" : given->file, given->first)
                               : sql::run_alone(connection, step_history_statement, given->first, given->second);
         if (rows.empty())
-            throw Error("P0002", "nothing is known of " + given->first +
+            throw Error("P0002", "no log entry exists for " + given->first +
                                      (given->second.empty() ? "" : ", step \"" + given->second + "\""));
         return show(program, rows);
     });

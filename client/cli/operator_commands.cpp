@@ -30,7 +30,7 @@ std::string step_of(pqxx::connection& connection, const Arguments& given) {
                                       "SELECT s.step_uuid FROM pawl_dag.steps s WHERE s.task_uuid = $1::uuid AND "
                                       "(s.name = $2 OR s.step_uuid::text = $2)",
                                       given.task, given.step);
-    if (found.empty()) throw Error("P0002", "there is no step \"" + given.step + "\" in task " + given.task);
+    if (found.empty()) throw Error("P0002", "task " + given.task + " has no step \"" + given.step + "\"");
     return found[0][0].as<std::string>();
 }
 
@@ -91,7 +91,7 @@ void add_resolve(Program& program) {
     command->add_option("--result", given->result,
                         "the step's result, as JSON: the step is then complete; needs a reason");
     program.run(command, [&program, given](pqxx::connection& connection) {
-        if (given->step.empty() && !given->result.empty()) usage_error("--result", "is a step's: name one");
+        if (given->step.empty() && !given->result.empty()) usage_error("--result", "needs a step");
         if (given->step.empty()) return of_task(program, connection, *given, "resolve_task", "is closed");
         if (given->result.empty())
             return of_step(program, connection, *given, "resolve_step", "is resolved, without a result");

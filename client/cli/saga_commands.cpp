@@ -33,7 +33,7 @@ bool is_uuid(const std::string& text) {
 std::string state_of(pqxx::connection& connection, const std::string& flow) {
     const auto found =
         sql::run_alone(connection, "SELECT f.state FROM pawl_saga.flows f WHERE f.flow_uuid = $1::uuid", flow);
-    if (found.empty()) throw Error("P0002", "there is no flow " + flow);
+    if (found.empty()) throw Error("P0002", "flow " + flow + " does not exist");
     return found[0][0].as<std::string>();
 }
 
@@ -145,7 +145,7 @@ void add_revert(Program& program, Command& saga) {
     command->add_flag("--done", given->done, "it was undone by hand: the flow goes on without trying; needs a reason");
     program.run(command, [&program, given](pqxx::connection& connection) {
         const char* reason = given->reason.empty() ? nullptr : given->reason.c_str();
-        if (given->done && given->task.empty()) usage_error("--done", "is a task's: name one");
+        if (given->done && given->task.empty()) usage_error("--done", "needs a task");
         const std::string before = state_of(connection, given->flow);
         std::string now, what = "has everything undone";
         if (given->task.empty())

@@ -38,7 +38,7 @@ void add_post(Program& program, Command& saga) {
 
 void add_jobs(Program& program, Command& saga) {
     auto given = std::make_shared<Arguments>();
-    auto* command = saga.add_subcommand("jobs", "jobs in the order in which they are taken; those that are done last");
+    auto* command = saga.add_subcommand("jobs", "jobs in claim order, completed ones last");
     command->add_option("--board", given->board, "only those of this board");
     command->add_option("--state", given->state, "only those in this state: UNCLAIMED, CLAIMED, COMPLETE, or trashed")
         ->check(IsMember{{"UNCLAIMED", "CLAIMED", "COMPLETE", "trashed"}});
@@ -72,7 +72,7 @@ void add_cancel(Program& program, Command& saga) {
                                           "SELECT j.state, j.flow_uuid, j.trashed_at IS NOT NULL, j.name FROM "
                                           "pawl_saga.jobs j WHERE j.job_uuid = $1::uuid",
                                           given->job);
-        if (found.empty()) throw Error("P0002", "there is no job " + given->job);
+        if (found.empty()) throw Error("P0002", "job " + given->job + " does not exist");
         const std::string state = found[0][0].as<std::string>(), name = found[0][3].as<std::string>();
         if (state == "COMPLETE" || found[0][2].as<bool>()) {
             print(program.output, {{"job", given->job}, {"cancelled", false}},

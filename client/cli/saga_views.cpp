@@ -107,7 +107,7 @@ int show_flow(const Program& program, pqxx::connection& connection, const std::s
 
 int export_flow(const Program& program, pqxx::connection& connection, const std::string& flow) {
     const auto found = sql::run_alone(connection, "SELECT pawl_saga.diagram($1::uuid)", flow);
-    if (found[0][0].is_null()) throw Error("P0002", "there is no flow " + flow);
+    if (found[0][0].is_null()) throw Error("P0002", "flow " + flow + " does not exist");
     std::string text = found[0][0].as<std::string>();
     if (!text.empty() && text.back() == '\n') text.pop_back();
     print(program.output, {{"flow", flow}, {"mermaid", text}}, text);
@@ -117,7 +117,7 @@ int export_flow(const Program& program, pqxx::connection& connection, const std:
 FlowStatus status_of(pqxx::connection& connection, const std::string& flow) {
     pqxx::nontransaction transaction(connection);
     const auto found = flow_status(transaction, flow);
-    if (!found) throw Error("P0002", "there is no flow " + flow);
+    if (!found) throw Error("P0002", "flow " + flow + " does not exist");
     return *found;
 }
 
@@ -171,7 +171,7 @@ void add_history(Program& program, Command& saga) {
             sql::run_alone(connection, "SELECT FROM pawl_saga.atoms a WHERE a.flow_uuid = $1::uuid AND a.name = $2",
                            *flow, *atom)
                 .empty())
-            throw Error("P0002", "there is no task or retry \"" + *atom + "\" in flow " + *flow);
+            throw Error("P0002", "flow " + *flow + " has no task or retry \"" + *atom + "\"");
         if (*attempts)
             print(program.output,
                   sql::run_alone(
@@ -195,7 +195,7 @@ void add_history(Program& program, Command& saga) {
 
 ordered_json flow_as_json(pqxx::connection& connection, const std::string& flow) {
     const auto found = sql::run_alone(connection, flow_statement, flow);
-    if (found.empty()) throw Error("P0002", "there is no flow " + flow);
+    if (found.empty()) throw Error("P0002", "flow " + flow + " does not exist");
     ordered_json made = as_json(found)[0];
     made["atoms"] = as_json(sql::run_alone(connection, atoms_statement, flow));
     return made;

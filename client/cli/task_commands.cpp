@@ -24,7 +24,7 @@ constexpr const char* steps_statement =
 TaskStatus status_of(pqxx::connection& connection, const std::string& task) {
     pqxx::nontransaction transaction(connection);
     const auto found = task_status(transaction, task);
-    if (!found) throw Error("P0002", "there is no task " + task);
+    if (!found) throw Error("P0002", "task " + task + " does not exist");
     return *found;
 }
 

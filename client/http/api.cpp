@@ -96,7 +96,7 @@ struct Place {
 };
 
 std::optional<Problem> busy() {
-    return Problem{.status = 503, .detail = "too many files are under way", .sqlstate = "53300"};
+    return Problem{.status = 503, .detail = "too many uploads and exports are running", .sqlstate = "53300"};
 }
 
 }  // namespace
@@ -162,10 +162,10 @@ std::optional<Request> Api::Impl::admit(const httplib::Request& http, httplib::R
     if (!target) return stop({.status = 400, .detail = "the address is not well-formed"});
     Match match = routes.find(http.method, target->segments);
     if (!match.route && match.allowed.empty())
-        return stop({.status = 404, .detail = "there is nothing at this address", .hint = "GET /openapi.json"});
+        return stop({.status = 404, .detail = "no such address", .hint = "GET /openapi.json"});
     if (!match.route) {
         response.set_header("Allow", match.allowed);
-        return stop({.status = 405, .detail = "this address takes " + match.allowed});
+        return stop({.status = 405, .detail = "this address allows only " + match.allowed});
     }
     Request request{.http = http, .route = *match.route, .caller = {}, .arguments = std::move(match.arguments)};
     for (const auto& [name, value] : target->query) {
@@ -216,7 +216,7 @@ std::optional<Problem> Api::Impl::foreign(const httplib::Request& http) const {
     const std::string host = http.get_header_value("Host");
     const bool watched = http.path == "/healthz" || http.path == "/readyz";
     if (!settings.hosts.empty() && !watched && !is_ours(host))
-        return Problem{.status = 421, .detail = "this host is not served here"};
+        return Problem{.status = 421, .detail = "this API is not served for this host"};
     if (http.method != "POST") return std::nullopt;
     const std::string site = http.get_header_value("Sec-Fetch-Site"), origin = http.get_header_value("Origin");
     if (!site.empty() && site != "same-origin" && site != "none")
@@ -334,7 +334,7 @@ bool Api::Impl::read_body(const httplib::ContentReader& reader, std::string& bod
            too_large
                ? Problem{.status = 413,
                          .detail = "the body is longer than " + std::to_string(settings.limits.body_bytes) + " bytes"}
-               : Problem{.status = 400, .detail = "the body did not come whole"},
+               : Problem{.status = 400, .detail = "the body is incomplete"},
            log);
     return false;
 }
@@ -357,7 +357,7 @@ void Api::Impl::act(const Request& request, httplib::Response& response, const h
     if (request.http.has_header("Idempotency-Key")) {
         call.once = request.http.get_header_value("Idempotency-Key");
         if (call.once->empty() || !is_utf8(*call.once)) {
-            reject(response, {.status = 400, .detail = "the idempotency key is no text"}, log);
+            reject(response, {.status = 400, .detail = "the idempotency key must be UTF-8"}, log);
             return;
         }
     }

@@ -84,10 +84,10 @@ Proxies::Proxies(const std::set<std::string>& networks) {
             const int most = is_mapped(*bytes) ? 32 : 128;
             const auto [end, problem] = std::from_chars(given.data() + slash + 1, given.data() + given.size(), bits);
             if (problem != std::errc() || end != given.data() + given.size() || bits < 0 || bits > most)
-                throw std::invalid_argument("\"" + given + "\" is no network");
+                throw std::invalid_argument("\"" + given + "\" is not a network such as 10.0.0.0/8");
             bits += 128 - most;
         }
-        if (!bytes) throw std::invalid_argument("\"" + given + "\" is no address");
+        if (!bytes) throw std::invalid_argument("\"" + given + "\" is not an IP address");
         networks_.push_back({*bytes, bits});
     }
 }

@@ -72,7 +72,7 @@ Problem problem_of(const Error& error) {
         said("HINT:", problem.hint);
     }
     if (problem.detail.empty())
-        problem.detail = problem.status == 503 ? "the database is not to be reached" : std::string(error.what());
+        problem.detail = problem.status == 503 ? "the database cannot be reached" : std::string(error.what());
     return problem;
 }
 

@@ -150,7 +150,7 @@ void Feed::run() {
             const Result opened = session.run("SELECT consumer, place FROM pawl_api._open_feed()");
             if (PQresultStatus(opened.get()) != PGRES_TUPLES_OK) throw Error("", problem_of(opened.get()).detail);
             const std::string consumer = value_of(opened.get(), 0, 0);
-            if (consumer.empty()) throw Error("", "64 daemons read the events already");
+            if (consumer.empty()) throw Error("", "64 daemons already read the events");
             lock.lock();
             if (start_.empty()) start_ = value_of(opened.get(), 0, 1);
             lock.unlock();

@@ -49,7 +49,7 @@ bool Pool::wait_for_turn() {
 
 std::unique_ptr<Session> Pool::take(Problem& problem) {
     if (!wait_for_turn()) {
-        problem = {.status = 503, .detail = "all connections to the database are taken", .sqlstate = "53300"};
+        problem = {.status = 503, .detail = "all connections to the database are in use", .sqlstate = "53300"};
         return nullptr;
     }
     for (;;) {

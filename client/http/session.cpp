@@ -20,13 +20,13 @@ std::string field(const PGresult* result, int code) {
 }  // namespace
 
 Problem problem_of(const PGresult* result) {
-    if (!result) return {.status = 503, .detail = "the database is not to be reached", .sqlstate = "08006"};
+    if (!result) return {.status = 503, .detail = "the database cannot be reached", .sqlstate = "08006"};
     Problem problem{.detail = field(result, PG_DIAG_MESSAGE_PRIMARY),
                     .sqlstate = field(result, PG_DIAG_SQLSTATE),
                     .facts = field(result, PG_DIAG_MESSAGE_DETAIL),
                     .hint = field(result, PG_DIAG_MESSAGE_HINT)};
     if (problem.sqlstate.empty())
-        return {.status = 503, .detail = "the connection to the database broke", .sqlstate = "08006"};
+        return {.status = 503, .detail = "the connection to the database was lost", .sqlstate = "08006"};
     problem.status = status_of(problem.sqlstate);
     return problem;
 }

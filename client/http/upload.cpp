@@ -178,7 +178,7 @@ Outcome take_upload(const Request& request, const httplib::ContentReader& reader
     if (!whole && !wrong) {
         current_connection->close_after_this();
         wrong = true;
-        outcome.problem = {.status = 400, .detail = "the form did not come whole"};
+        outcome.problem = {.status = 400, .detail = "the form is incomplete"};
     }
     guarded([&] { outcome.json = upload.finish(); });
     outcome.good = !wrong;

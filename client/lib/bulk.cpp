@@ -36,9 +36,9 @@ void complete(BulkRequest& request) {
                             : "unknown format " + request.format + ": csv, ndjson or json");
     if (request.delimiter == '\0') request.delimiter = ends_with(name, ".tsv") ? '\t' : ',';
     if (request.longest_row < 1000 || request.longest_row > (1U << 28))
-        throw Error("", "a row's limit is from 1,000 bytes to 256 MiB");
+        throw Error("", "the longest row must be from 1,000 bytes to 256 MiB");
     if (request.once && request.file == "-")
-        throw Error("", "the checksum of standard input is known at its end only: give a key");
+        throw Error("", "the checksum of standard input is unknown before its end: use an idempotency key");
 }
 
 std::string checksum_of(const BulkRequest& request) {

@@ -65,7 +65,7 @@ InputFile::InputFile(const std::string& name, const std::string& encoding) : imp
     EVP_DigestInit_ex(impl_->digest, EVP_sha256(), nullptr);
     struct stat known {};
     if (name != "-" && ::stat(name.c_str(), &known) == 0 && S_ISDIR(known.st_mode))
-        throw Error("", "cannot read " + name + ": it is a folder");
+        throw Error("", "cannot read " + name + ": is a directory");
     impl_->file = name == "-" ? gzdopen(::dup(STDIN_FILENO), "rb") : gzopen(name.c_str(), "rb");
     if (!impl_->file) throw Error("", "cannot read " + name + ": " + std::strerror(errno));
     gzbuffer(impl_->file, piece);

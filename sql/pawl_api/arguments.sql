@@ -119,7 +119,8 @@ BEGIN
                 ELSE jsonb_build_object('items', coalesce(items, '[]'), 'next', pawl_api._cursor(ARRAY[looked_until])) END;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._filtered_page(jsonb, integer, text, text) IS 'internal: a page that goes on behind its last item, or, where it is short, where the filters stopped looking; null: they saw the end';
+COMMENT ON FUNCTION pawl_api._filtered_page(jsonb, integer, text, text) IS
+'internal: a page that continues after its last item, or if short where the filters stopped; null: at the end';
 
 CREATE FUNCTION pawl_api._uuid(q jsonb, name text) RETURNS uuid
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER

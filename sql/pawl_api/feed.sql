@@ -33,7 +33,8 @@ BEGIN
     place := (SELECT pawl_api._position(c.seen, clock_timestamp()) FROM pawl.consumer c WHERE c.consumer = _open_feed.consumer);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._open_feed() IS 'internal: the consumer of this session''s daemon, and where it is; its advisory lock says that the daemon lives. null: 64 daemons have theirs';
+COMMENT ON FUNCTION pawl_api._open_feed() IS
+'internal: the consumer of this daemon and its position; an advisory lock marks it; null: 64 daemons have theirs';
 
 CREATE FUNCTION pawl_api._events_of(consumer text, batch integer, OUT txid text, OUT relation oid, OUT failed boolean, OUT event text) RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -95,7 +96,8 @@ BEGIN
     RETURN NEXT;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._read_since(text, integer) IS 'internal: the events behind a position, then what was seen, and whether some may be missing: removed from the outbox since, or more than batch. 22023: it is no position';
+COMMENT ON FUNCTION pawl_api._read_since(text, integer) IS
+'internal: the events after a position, what was seen, and whether events may be missing; 22023: an invalid position';
 
 CREATE FUNCTION pawl_api._visible_events(role name) RETURNS oid[]
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY DEFINER

@@ -104,7 +104,8 @@ BEGIN
     RETURN first;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._first_answer(text, text, bytea) IS 'internal: the answer that a key has already; null: it is new and taken now. 23514: the key is another request''s; 42501: this session has begun no request';
+COMMENT ON FUNCTION pawl_api._first_answer(text, text, bytea) IS
+'internal: the stored answer of a key; null: a new key; 23514: the key of another request; 42501: no request';
 
 CREATE FUNCTION pawl_api._keep_answer(key text, answer jsonb) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER

@@ -97,7 +97,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.get_task(jsonb) IS
-'Route: a task with its steps and the edges between them ([parent, child]).
+'Route: a task with its steps and their dependencies ([parent, child]).
 q: task (its id). Returns the answer as JSON.
 Errors: P0002 no such task; 22023 task is not a uuid; 0A000 pawl_dag is not installed. Privileges: pawl_admin,
 pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.

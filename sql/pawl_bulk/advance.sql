@@ -81,11 +81,13 @@ BEGIN
        AND NOT EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = v.operation AND r.row_number = v.row_number AND r.step_index = 0) LIMIT 1;
     IF missing IS NOT NULL THEN
         PERFORM pawl.raise('55000', format('row %s of operation %s has no record', missing, operation));
+    ELSIF NOT EXISTS (SELECT FROM pawl_bulk.validations v WHERE v.operation = _opened.operation AND v.row_number >= through) THEN
+        PERFORM pawl.raise('55000', format('operation %s has no row %s', operation, through), 'Rows that come later would not be opened.');
     END IF;
     UPDATE pawl_bulk.operations o SET opened_through = through WHERE o.operation = _opened.operation AND o.opened_through < through;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._opened(uuid, bigint) IS 'internal: the valid rows up to this number have their records, or are in blocks; 55000: one has none';
+COMMENT ON FUNCTION pawl_bulk._opened(uuid, bigint) IS 'internal: the valid rows up to this number have their records, or are in blocks; 55000: one has none, or there is no such row';
 
 -- Valid rows that a SQL function begins with are laid out in blocks: it makes their records when it comes to them.
 -- SECURITY DEFINER, and it reads the operation itself: no role inserts work.
@@ -255,7 +257,8 @@ BEGIN
     RETURN did;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._advance_one(pawl_bulk.operations, integer, pawl_bulk.troubles, boolean, bigint) IS 'internal: the next thing to do for an operation; returns how much was done. validate: users'' functions may be called, for one block if its first row is given';
+COMMENT ON FUNCTION pawl_bulk._advance_one(pawl_bulk.operations, integer, pawl_bulk.troubles, boolean, bigint) IS
+'internal: does the next thing for an operation and returns how much; validate: users'' functions may be called';
 
 -- Null: another session has it.
 CREATE FUNCTION pawl_bulk._advance_candidate(candidate uuid, batch integer, validate boolean, first_row bigint DEFAULT NULL) RETURNS bigint
@@ -283,7 +286,9 @@ BEGIN
     RETURN CASE WHEN did = 0 AND o.status = 'Validating' AND o.paused_at IS NULL THEN -1 ELSE did END;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._advance_candidate(uuid, integer, boolean, bigint) IS 'internal: the next thing to do for an operation; returns how much was done, null: another session has it, -1: others validate its rows';
+COMMENT ON FUNCTION pawl_bulk._advance_candidate(uuid, integer, boolean, bigint) IS
+'internal: does the next thing for an operation and returns how much; null: another session has it; -1: others
+validate';
 
 -- After a rollback. What was alone, and ran out of time or lost its session once more, is not tried again: the row fails, or the
 -- operation where it is the metadata. attempt null: it is not on record which rows it was, so it was the next ones.

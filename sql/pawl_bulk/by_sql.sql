@@ -23,6 +23,12 @@ BEGIN
         PERFORM pawl.raise('55000', 'an operation must be inserted in its initial state', 'Its counters must be 0 and its times null.');
     ELSIF octet_length(NEW.idempotency_key) > 1000 THEN
         PERFORM pawl.raise('22023', 'an idempotency key must have at most 1000 bytes', format('It has %s bytes.', octet_length(NEW.idempotency_key)));
+    ELSIF NEW.format NOT IN ('csv', 'ndjson', 'json') THEN
+        PERFORM pawl.raise('22023', format('unknown format "%s"', NEW.format), NULL, 'csv, ndjson or json');
+    ELSIF NEW.idempotency_key = '' OR length(NEW.file_name) > 200 OR length(NEW.created_by) > 100 THEN
+        PERFORM pawl.raise('22023', format('%s is out of range', CASE WHEN NEW.idempotency_key = '' THEN 'idempotency_key'
+                WHEN length(NEW.file_name) > 200 THEN 'file_name' ELSE 'created_by' END), NULL,
+            'idempotency_key must have at least one character, file_name at most 200, created_by at most 100');
     END IF;
     PERFORM pawl_bulk._known_fields(NEW.dialect, '{delimiter,quote,header,map}', 'a dialect');
     -- a dialect that cannot be is rejected here and not row by row
@@ -51,7 +57,8 @@ BEGIN
             OR o.status = 'Pending' AND NOT o.sealed AND o.created_at <= clock_timestamp() - interval '1 day' END;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._may_fail(pawl_bulk.operations) IS 'internal: the operation cannot go on: its definition is gone, its input never came, or its input or metadata are not valid';
+COMMENT ON FUNCTION pawl_bulk._may_fail(pawl_bulk.operations) IS
+'internal: an operation that cannot continue: its definition, input or metadata are missing or invalid';
 
 CREATE FUNCTION pawl_bulk._operation_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER

@@ -57,7 +57,8 @@ BEGIN
     RETURN (SELECT jsonb_object_agg(f.name, cells[f.k]) FROM unnest(fields) WITH ORDINALITY f(name, k));
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._cells(text, text[], text, text) IS 'internal: the text of a malformed row by field: its cells in their order, too many in the last; or all of it in the first';
+COMMENT ON FUNCTION pawl_bulk._cells(text, text[], text, text) IS
+'internal: the text of a malformed row by field: its cells in order, or all of it in the first';
 
 CREATE FUNCTION pawl_bulk._other_name(name text, taken text[], fields text[]) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER

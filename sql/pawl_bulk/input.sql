@@ -29,7 +29,8 @@ Example: SELECT pawl_bulk.csv_fields(''1,"two, three"'')';
 
 CREATE FUNCTION pawl_bulk._csv_open(line text, inside boolean, delimiter text, quote text) RETURNS boolean
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_bulk_csv_open';
-COMMENT ON FUNCTION pawl_bulk._csv_open(text, boolean, text, text) IS 'internal: whether a record of CSV goes on behind this line, in a quoted field; inside: it was in one when the line began';
+COMMENT ON FUNCTION pawl_bulk._csv_open(text, boolean, text, text) IS
+'internal: whether a record of CSV continues after this line, in a quoted field; inside: the line began in one';
 
 -- Called once a row wherever it stands in a default. A default that is VOLATILE would make COPY write row by row.
 CREATE FUNCTION pawl_bulk.next_row() RETURNS bigint

@@ -42,7 +42,8 @@ EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
     RETURN SQLERRM;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._deliver(pawl_bulk.notices, boolean) IS 'internal: calls the function of a notice; returns the problem. patient: an error that may be gone the next time is raised';
+COMMENT ON FUNCTION pawl_bulk._deliver(pawl_bulk.notices, boolean) IS
+'internal: calls the function of a notice and returns its error; patient: a transient error is raised';
 
 CREATE FUNCTION pawl_bulk.run_sql_notices(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -131,7 +132,7 @@ BEGIN
         PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
         BEGIN
             went := pawl_bulk._deliver_taken(n);
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             -- no failure of the notice's: it is tried again at once
             failures := failures + 1;
             IF failures > 5 OR NOT pawl.is_transient(SQLSTATE) THEN

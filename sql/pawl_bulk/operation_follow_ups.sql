@@ -44,11 +44,12 @@ DECLARE
     fired constant boolean := pawl.fired_by('BEFORE INSERT OR UPDATE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
 BEGIN
+    PERFORM pawl_bulk._check_notifications(NEW.notifications);
     NEW.notified_by := CASE WHEN NEW.notifications IS NOT NULL THEN current_user END;
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._notifications_written() IS 'internal: the role that wrote the notifications of an operation';
+COMMENT ON FUNCTION pawl_bulk._notifications_written() IS 'internal: checks the notifications of an operation, and sets the role that wrote them; 22023';
 CREATE TRIGGER written BEFORE INSERT OR UPDATE OF notifications, notified_by ON pawl_bulk.operations FOR EACH ROW
     WHEN ((NEW.notifications IS NOT NULL OR NEW.notified_by IS NOT NULL) AND NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._notifications_written();
 

@@ -57,7 +57,8 @@ BEGIN
     RETURN CASE WHEN octet_length(made) <= 2000 THEN made END;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._signal_key(text, integer, bigint, jsonb) IS 'internal: the signal key that a step computes for a row; null: a field is missing or empty, or the key is longer than 2,000 bytes, which an index does not hold';
+COMMENT ON FUNCTION pawl_bulk._signal_key(text, integer, bigint, jsonb) IS
+'internal: the signal key of a row at a step; null: a field is missing or empty, or the key exceeds 2000 bytes';
 
 CREATE FUNCTION pawl_bulk._no_signal_key(pattern text, step_index integer, row_number bigint, data jsonb) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

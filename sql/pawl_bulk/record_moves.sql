@@ -211,7 +211,7 @@ BEGIN
             format('It ended at %s.', other.lease_until), 'select * from pawl_bulk.claim(...)');
     ELSE
         PERFORM pawl.raise('PW004', format('row %s at step %s is not claimed by "%s"', other.row_number, other.step_index, actor),
-            format('Its work is %s; only the worker that has it says how it went.', other.state), 'select * from pawl_bulk.claim(...)');
+            format('Its work is %s; only its worker can report it.', other.state), 'select * from pawl_bulk.claim(...)');
     END IF;
 
     INSERT INTO pawl_bulk.tallies (operation, validated, successful, failed)

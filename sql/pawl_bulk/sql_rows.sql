@@ -46,7 +46,8 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._pick_rows(integer, uuid, boolean) IS 'internal: the next rows for a SQL function, locked if that is asked for, but the first always; batch: how many of them may run together';
+COMMENT ON FUNCTION pawl_bulk._pick_rows(integer, uuid, boolean) IS
+'internal: the next rows for a SQL function, locked if asked for; batch: how many can run together';
 
 -- Workers insert and delete no work themselves. Looked at and not believed: each valid row has its record.
 CREATE FUNCTION pawl_bulk._shrink_block(operation uuid, first_row bigint, through bigint) RETURNS void
@@ -62,6 +63,13 @@ BEGIN
        > (SELECT count(*) FROM pawl_bulk.records r
            WHERE r.operation = _shrink_block.operation AND r.row_number BETWEEN first_row AND through AND r.step_index = 0) THEN
         PERFORM pawl.raise('55000', format('rows %s to %s of operation %s have no records', first_row, through, operation));
+    ELSIF EXISTS (SELECT FROM pawl_bulk.records r
+                   WHERE r.operation = _shrink_block.operation AND r.row_number BETWEEN first_row AND through AND r.step_index = 0
+                     AND r.state IN ('Pending', 'Running', 'WaitingForCompletion')
+                     AND NOT EXISTS (SELECT FROM pawl_bulk.work w
+                                      WHERE w.operation = r.operation AND w.row_number = r.row_number AND w.step_index = 0)) THEN
+        PERFORM pawl.raise('55000', format('rows %s to %s of operation %s have not ended', first_row, through, operation),
+                           'Without their block they would have no work.');
     END IF;
     WITH gone AS (
         DELETE FROM pawl_bulk.work w WHERE w.operation = _shrink_block.operation AND w.row_number = first_row AND w.step_index = -1
@@ -70,7 +78,7 @@ BEGIN
     SELECT g.operation, through + 1, -1, 'rows', g.queue, g.priority, g.last_row FROM gone g WHERE through < g.last_row;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._shrink_block(uuid, bigint, bigint) IS 'internal: a block whose rows up to this one have their records; 55000: they have not';
+COMMENT ON FUNCTION pawl_bulk._shrink_block(uuid, bigint, bigint) IS 'internal: a block whose rows up to this one have ended, or have work of their own; 55000: they have not';
 
 -- The work of records that are Running without any: rows of a block that are tried again.
 CREATE FUNCTION pawl_bulk._work_again(operation uuid, step_index integer, row_numbers bigint[]) RETURNS void
@@ -90,8 +98,9 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl_bulk._work_again(uuid, integer, bigint[]) IS 'internal: gives records that run without work their work';
 
--- The records of a block, as many as fit into the batch: made, and Running at once. The rest stays a block.
-CREATE FUNCTION pawl_bulk._begin_block(operation uuid, first_row bigint, last_row bigint, batch integer) RETURNS bigint[]
+-- The records of a block, as many as fit into the batch: made, and Running at once. A session that does not go on leaves them in
+-- their block, and they are run with it.
+CREATE FUNCTION pawl_bulk._begin_block(operation uuid, first_row bigint, last_row bigint, batch integer, OUT numbers bigint[], OUT through bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -101,8 +110,6 @@ AS $function$
 #variable_conflict use_variable
 DECLARE
     now_at timestamptz;
-    through bigint;
-    numbers bigint[];
     others bigint[];
 BEGIN
     SELECT v.row_number INTO through FROM pawl_bulk.validations v
@@ -132,11 +139,9 @@ BEGIN
     IF others <> '{}' THEN
         numbers := ARRAY(SELECT n FROM unnest(numbers || others) n ORDER BY n);
     END IF;
-    PERFORM pawl_bulk._shrink_block(operation, first_row, through);
-    RETURN numbers;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._begin_block(uuid, bigint, bigint, integer) IS 'internal: begins the records of a block; returns their row numbers';
+COMMENT ON FUNCTION pawl_bulk._begin_block(uuid, bigint, bigint, integer) IS 'internal: begins the records of a block, up to a row; returns their row numbers. They stay in the block until they have ended';
 
 -- The records of rows with work of their own are begun.
 CREATE FUNCTION pawl_bulk._begin_rows(s pawl_bulk.steps, operation uuid, row_numbers bigint[]) RETURNS void
@@ -257,6 +262,7 @@ DECLARE
     calling_state constant text := coalesce(current_setting('pawl.tracestate', true), '');
     traced constant boolean := o.traceparent IS NOT NULL OR calling_span <> '';
     s pawl_bulk.steps;
+    begun record;
     said record;
 BEGIN
     IF traced THEN
@@ -264,7 +270,8 @@ BEGIN
     END IF;
     SELECT x.* INTO s FROM pawl_bulk.steps x WHERE x.name = o.definition AND x.version = o.version AND x.step_index = greatest(_run_picked.step_index, 0);
     IF kind = 'rows' THEN
-        numbers := pawl_bulk._begin_block(o.operation, first_row, last_row, batch);
+        begun := pawl_bulk._begin_block(o.operation, first_row, last_row, batch);
+        numbers := begun.numbers;
     ELSIF kind = 'start' THEN
         PERFORM pawl_bulk._begin_rows(s, o.operation, numbers);
     END IF;
@@ -273,6 +280,9 @@ BEGIN
         PERFORM pawl_bulk._end_rows(s, o.operation, numbers, said.numbers, said.messages);
     ELSE
         PERFORM pawl_bulk._go_on(s, o.operation, kind, numbers, said.numbers, said.answers, said.messages);
+    END IF;
+    IF kind = 'rows' THEN
+        PERFORM pawl_bulk._shrink_block(o.operation, first_row, begun.through);
     END IF;
     IF traced THEN
         PERFORM set_config('pawl.traceparent', calling_span, true), set_config('pawl.tracestate', calling_state, true);
@@ -292,6 +302,7 @@ AS $function$
 DECLARE
     size integer := coalesce(cardinality(numbers), batch);
     problem text;
+    begun record;
     s pawl_bulk.steps;
 BEGIN
     LOOP
@@ -309,12 +320,16 @@ BEGIN
     BEGIN
         SELECT x.* INTO s FROM pawl_bulk.steps x WHERE x.name = o.definition AND x.version = o.version AND x.step_index = greatest(_run_guarded.step_index, 0);
         IF kind = 'rows' THEN
-            numbers := pawl_bulk._begin_block(o.operation, first_row, last_row, 1);
+            begun := pawl_bulk._begin_block(o.operation, first_row, last_row, 1);
+            numbers := begun.numbers;
         ELSIF kind = 'start' THEN
             PERFORM pawl_bulk._begin_rows(s, o.operation, numbers[:1]);
         END IF;
         UPDATE pawl_bulk.records r SET state = 'Failed', error_type = s.error_type, error_message = problem, completed_at = clock_timestamp()
          WHERE r.operation = o.operation AND r.row_number = numbers[1] AND r.step_index = s.step_index AND r.state IN ('Running', 'WaitingForCompletion');
+        IF kind = 'rows' THEN
+            PERFORM pawl_bulk._shrink_block(o.operation, first_row, begun.through);
+        END IF;
         RETURN 1;
     EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
         IF pawl_bulk._ends_duty(SQLSTATE) OR pawl.is_transient(SQLSTATE) THEN
@@ -386,7 +401,7 @@ BEGIN
         SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = picked.operation;
         BEGIN
             did := pawl_bulk._run_guarded(o, picked.size, picked.step_index, picked.kind, picked.numbers, picked.first_row, picked.last_row);
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             -- it may be gone the next time; the other operations have their turn now
             IF pawl_bulk._ends_duty(SQLSTATE) THEN
                 RAISE;

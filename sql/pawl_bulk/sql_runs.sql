@@ -164,9 +164,12 @@ BEGIN
         RETURN;
     END IF;
     IF r.kind = 'rows' AND through IS NOT NULL THEN
-        left_over.numbers := pawl_bulk._begin_block(r.operation, r.first_row, left_over.last_row, 1);
+        SELECT b.numbers, b.through INTO left_over.numbers, through FROM pawl_bulk._begin_block(r.operation, r.first_row, left_over.last_row, 1) b;
     END IF;
     PERFORM pawl_bulk._count_loss(r.operation, r.run, n) FROM unnest(left_over.numbers) n;
+    IF r.kind = 'rows' AND through IS NOT NULL THEN
+        PERFORM pawl_bulk._shrink_block(r.operation, r.first_row, through);
+    END IF;
     PERFORM pawl_bulk._end_run(r.operation, r.run);
 END
 $function$;
@@ -265,7 +268,7 @@ BEGIN
         PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
         BEGIN
             did := pawl_bulk._run_begun(run);
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             -- no failure of the rows': they are tried again at once
             failures := failures + 1;
             IF failures > 5 OR NOT pawl.is_transient(SQLSTATE) THEN

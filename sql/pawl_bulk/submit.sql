@@ -16,6 +16,8 @@ BEGIN
         PERFORM pawl_bulk._known_fields(target, '{channel,target,triggers}', 'a target of notifications');
         IF coalesce(target ->> 'channel', '') = '' OR coalesce(target ->> 'target', '') = '' THEN
             PERFORM pawl.raise('22023', 'a target of notifications must have channel and target', NULL, '[{"channel": "sql", "target": "public.told", "triggers": ["failure"]}]');
+        ELSIF octet_length(target ->> 'channel') > 200 THEN
+            PERFORM pawl.raise('22023', 'a channel of notifications must have at most 200 bytes', format('It has %s bytes.', octet_length(target ->> 'channel')));
         ELSIF target ? 'triggers' AND (jsonb_typeof(target -> 'triggers') <> 'array' OR NOT target -> 'triggers' <@ known) THEN
             PERFORM pawl.raise('22023', 'triggers of notifications must be an array of ' || (SELECT string_agg(k, ', ') FROM jsonb_array_elements_text(known) k));
         END IF;
@@ -66,14 +68,7 @@ BEGIN
         PERFORM pawl.raise('P0002', format('there is no definition "%s"', submit.definition), NULL, pawl_bulk._known_definitions());
     ELSIF rows IS NOT NULL AND jsonb_typeof(rows) <> 'array' THEN
         PERFORM pawl.raise('22023', 'rows must be a JSON array', format('It is of type %s.', jsonb_typeof(rows)), 'rows => ''[{"field": "value"}]''');
-    ELSIF submit.format NOT IN ('csv', 'ndjson', 'json') THEN
-        PERFORM pawl.raise('22023', format('unknown format "%s"', submit.format), NULL, 'csv, ndjson or json');
-    ELSIF submit.idempotency_key = '' OR length(submit.file_name) > 200 OR length(submit.created_by) > 100 THEN
-        PERFORM pawl.raise('22023', format('%s is out of range', CASE WHEN submit.idempotency_key = '' THEN 'idempotency_key'
-                WHEN length(submit.file_name) > 200 THEN 'file_name' ELSE 'created_by' END), NULL,
-            'idempotency_key must have at least one character, file_name at most 200, created_by at most 100');
     END IF;
-    PERFORM pawl_bulk._check_notifications(submit.notifications);
     INSERT INTO pawl_bulk.operations AS o (definition, version, metadata, format, columns, dialect, idempotency_key, checksum, file_name, source, created_by, priority,
                                            notifications)
     SELECT d.name, d.version, coalesce(submit.metadata, '{}'), submit.format, submit.columns, coalesce(submit.dialect, '{}'), submit.idempotency_key, submit.checksum,
@@ -173,7 +168,8 @@ BEGIN
     DELETE FROM pawl_bulk.input i WHERE i.operation = _complete_lines.operation AND i.data IS NULL AND i.problem IS NULL AND rtrim(coalesce(i.raw, ''), E'\r') = '';
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._complete_lines(uuid) IS 'internal: puts records of several lines together, and takes blank lines and a byte order mark away, while the input of an operation is open. 22P04: it is a JSON array';
+COMMENT ON FUNCTION pawl_bulk._complete_lines(uuid) IS
+'internal: joins records that span lines, removes blank lines and a byte order mark; 22P04: it is a JSON array';
 
 CREATE FUNCTION pawl_bulk.seal(operation uuid, input_error text DEFAULT NULL, checksum text DEFAULT NULL, lines bigint DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER

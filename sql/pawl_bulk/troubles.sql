@@ -23,7 +23,8 @@ AS $function$
                 WHEN sqlstate LIKE '57P%' THEN true
                 ELSE sqlstate LIKE '40%' AND current_setting('transaction_isolation') IN ('repeatable read', 'serializable') END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._ends_duty(text) IS 'internal: an error that is not of what was worked on. A statement_timeout that has passed is: it ends the call, and is counted';
+COMMENT ON FUNCTION pawl_bulk._ends_duty(text) IS
+'internal: whether an error ends the duty instead of the row; a statement_timeout does, and is counted';
 
 CREATE FUNCTION pawl_bulk._trouble(operation uuid, sqlstate text, message text) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER

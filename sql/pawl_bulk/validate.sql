@@ -30,7 +30,8 @@ AS $function$
                      WHERE coalesce(u.data ->> p.field, '') <> '') v) x
      WHERE x.code IS NOT NULL
 $function$;
-COMMENT ON FUNCTION pawl_bulk._schema_errors(jsonb, bigint[], jsonb[]) IS 'internal: what JSON values lack of a schema, in the order of its rules: required, properties with type, minLength, maxLength, pattern, enum, minimum, maximum';
+COMMENT ON FUNCTION pawl_bulk._schema_errors(jsonb, bigint[], jsonb[]) IS
+'internal: violations of a schema: required, type, minLength, maxLength, pattern, enum, minimum, maximum';
 
 CREATE FUNCTION pawl_bulk._metadata_errors(d pawl_bulk.definitions, metadata jsonb, patient boolean) RETURNS text[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -332,7 +333,7 @@ CREATE FUNCTION pawl_bulk._validate_block(operation uuid, batch integer, patient
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS 'MODULE_PATHNAME', 'pawl_bulk_validate_block';
 COMMENT ON FUNCTION pawl_bulk._validate_block(uuid, integer, boolean, bigint) IS
-'internal: writes the validation records of the next free block, or of the one that begins with this row; returns how many, 0: there is none';
+'internal: validates the next free block, or the one that begins with this row; returns how many rows, 0: none';
 
 -- The operation has lost sessions, or run out of time, more often than it may.
 CREATE FUNCTION pawl_bulk._fail_next_row(operation uuid, first_row bigint, error jsonb) RETURNS boolean
@@ -364,7 +365,7 @@ CREATE FUNCTION pawl_bulk._fail_row(operation uuid, first_row bigint, error json
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS 'MODULE_PATHNAME', 'pawl_bulk_fail_row';
 COMMENT ON FUNCTION pawl_bulk._fail_row(uuid, bigint, jsonb) IS
-'internal: fails the next row, or this one, of an operation whose validation always loses its session or runs out of time';
+'internal: fails the next row, or this one, if its validation always loses its session or its time';
 
 CREATE FUNCTION pawl_bulk._validating() RETURNS boolean
 LANGUAGE c STABLE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'pawl_bulk_validating';

@@ -59,6 +59,7 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._work_moved() IS 'internal: work that is taken begins its record; a record that lost too many workers fails; what comes back to a paused operation is held';
+COMMENT ON FUNCTION pawl_bulk._work_moved() IS
+'internal: starts records of claimed work, fails those that lost too many workers, holds those of paused operations';
 CREATE TRIGGER moved AFTER UPDATE ON pawl_bulk.work REFERENCING NEW TABLE AS new_work
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_bulk._work_moved();

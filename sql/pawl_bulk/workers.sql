@@ -205,7 +205,7 @@ BEGIN
     PERFORM pawl_bulk._hold(said.operations);
     PERFORM set_config('pawl.processor', report.worker, true);
     -- the work as it is once it is locked, in the order of the results
-    SELECT array_agg(w.state) AS states, array_agg(w.kind) AS kinds, array_agg(w.worker) AS workers, array_agg(w.fence) AS fences,
+    SELECT array_agg(w.state) AS states, array_agg(w.kind) AS kinds, array_agg(w.worker) AS workers, array_agg(w.fence) AS tokens,
            array_agg(w.lease_until) AS leases, array_agg(w.deadline_at) AS deadlines
       INTO held FROM unnest(said.operations, said.rows, said.steps) u(operation, row_number, step_index)
       LEFT JOIN LATERAL (SELECT x.* FROM pawl_bulk.work x WHERE x.operation = u.operation AND x.row_number = u.row_number AND x.step_index = u.step_index FOR UPDATE) w ON true;
@@ -216,7 +216,7 @@ BEGIN
             SELECT CASE WHEN (u.state = 'leased' AND u.worker = report.worker AND u.fence = u.token AND u.lease_until > now_at) IS NOT TRUE THEN lost
                         WHEN u.result IN ('ok', 'fail') <> (u.kind = 'start') THEN format('22023: "%s" is not a result of a %s', u.result, u.kind)
                         WHEN u.deadline_at <= now_at AND u.kind <> 'check' THEN lost END
-              FROM unnest(said.tokens, said.results, held.states, held.kinds, held.workers, held.fences, held.leases, held.deadlines)
+              FROM unnest(said.tokens, said.results, held.states, held.kinds, held.workers, held.tokens, held.leases, held.deadlines)
                    u(token, result, state, kind, worker, fence, lease_until, deadline_at));
         IF said.again THEN
             firsts := pawl_bulk._first_results(said.operations, said.rows, said.steps, problems);

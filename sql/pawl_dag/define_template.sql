@@ -16,7 +16,7 @@ BEGIN
     IF found_kind <> (CASE kind WHEN 'integer' THEN 'number' ELSE kind END) THEN
         expected := CASE kind WHEN 'object' THEN 'a JSON object' WHEN 'array' THEN 'a JSON array' WHEN 'string' THEN 'a text' WHEN 'boolean' THEN 'true or false' ELSE 'a number' END;
     ELSIF kind IN ('number', 'integer') AND (value::numeric NOT BETWEEN low AND high OR kind = 'integer' AND value::numeric <> trunc(value::numeric)) THEN
-        expected := format('%s from %s to %s', CASE kind WHEN 'integer' THEN 'a whole number' ELSE 'a number' END, low, high);
+        expected := format('%s from %s to %s', CASE kind WHEN 'integer' THEN 'an integer' ELSE 'a number' END, low, high);
     ELSIF kind = 'string' AND allowed IS NOT NULL AND (value #>> '{}') <> ALL (allowed) THEN
         expected := 'one of ' || array_to_string(allowed, ', ');
     ELSIF kind = 'string' AND length(value #>> '{}') NOT BETWEEN coalesce(low, 0) AND coalesce(high, 1000000) THEN
@@ -31,7 +31,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._field(jsonb, text, text, text, numeric, numeric, text[]) IS
-'internal: a field of a JSON object; 22023: it is of another kind (string, boolean, number, integer, object, array), out of range (of a string: its length), or none of those allowed';
+'internal: a field of a JSON object; 22023: of another kind, out of range (a string: its length), or not allowed';
 
 -- A step of a template with every default filled in; unknown keys are rejected.
 CREATE FUNCTION pawl_dag._template_step(step jsonb, ordinal integer) RETURNS pawl_dag.template_steps

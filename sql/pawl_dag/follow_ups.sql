@@ -21,7 +21,7 @@ SET pawl.event = 'FailuresCleared'
 SET pawl.token = ''
 AS $function$
 BEGIN
-    UPDATE pawl_dag.tasks t SET state = 'evaluating_results', processor_uuid = pawl_dag.engine(), lease_until = 'infinity', evaluate = true
+    UPDATE pawl_dag.tasks t SET state = 'evaluating_results', processor_uuid = pawl_dag.engine(), lease_until = clock_timestamp() + interval '100 years', evaluate = true
      WHERE t.task_uuid = ANY (repaired) AND t.state = 'blocked_by_failures' AND t.steps_failed = 0;
 END
 $function$;
@@ -47,7 +47,8 @@ BEGIN
       ORDER BY s.task_uuid, s.step_uuid FOR NO KEY UPDATE;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._lock_steps(uuid[], text[], uuid[]) IS 'internal: locks the steps of tasks that are in one of the states (null: any), or these of them, in the order of their keys; the tasks are locked by the caller';
+COMMENT ON FUNCTION pawl_dag._lock_steps(uuid[], text[], uuid[]) IS
+'internal: locks the steps of tasks in these states (null: all), or these steps, by key; the caller locks the tasks';
 
 -- SECURITY DEFINER: what counts parents and steps writes columns that only the owner may write.
 CREATE FUNCTION pawl_dag._steps_moved() RETURNS trigger
@@ -235,8 +236,8 @@ CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_dag.steps
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND NEW.state = ANY ('{in_progress,enqueued_as_error_for_orchestration,waiting_for_retry}'))
     EXECUTE FUNCTION pawl_dag._step_entered();
 
--- A lease does not outlive the time that the step may take: when it is over, pawl.reap takes the step back, however often its worker sends
--- heartbeats.
+-- A lease does not outlive the time that the step may take: then pawl.reap returns the step to its queue, however often
+-- its worker sends heartbeats.
 CREATE FUNCTION pawl_dag._step_leased() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

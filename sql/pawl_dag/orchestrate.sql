@@ -206,7 +206,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._count_down(uuid[], uuid[], uuid[], text[]) IS
-'internal: counts down the steps that wait for finished ones, enqueues those that become ready, and returns what the turn does to each task';
+'internal: counts down dependents of finished steps, enqueues ready ones, and returns the turn of each task';
 
 -- Changes tasks by the first or second of their transitions, each event by a statement of its own; the first writes the counters, too.
 CREATE FUNCTION pawl_dag._move_tasks(turns pawl_dag._task_turn[], second boolean) RETURNS void
@@ -234,12 +234,12 @@ BEGIN
         IF second THEN
             UPDATE pawl_dag.tasks t
                SET state = move.to_state, evaluate = false, entered_at = clock_timestamp(),
-                   lease_until = CASE WHEN move.to_state IN ('enqueuing_steps', 'evaluating_results') THEN 'infinity' ELSE t.lease_until END
+                   lease_until = CASE WHEN move.to_state IN ('enqueuing_steps', 'evaluating_results') THEN clock_timestamp() + interval '100 years' ELSE t.lease_until END
               FROM unnest(turns) w WHERE w.next_event = move.event AND w.partial = move.partial AND t.task_uuid = w.task;
         ELSE
             UPDATE pawl_dag.tasks t
                SET state = coalesce(move.to_state, t.state), evaluate = false, entered_at = CASE WHEN move.event IS NULL THEN t.entered_at ELSE clock_timestamp() END,
-                   lease_until = CASE WHEN move.to_state IN ('initializing', 'enqueuing_steps', 'evaluating_results') THEN 'infinity' ELSE t.lease_until END,
+                   lease_until = CASE WHEN move.to_state IN ('initializing', 'enqueuing_steps', 'evaluating_results') THEN clock_timestamp() + interval '100 years' ELSE t.lease_until END,
                    steps_blocked = t.steps_blocked + w.blocked, steps_ready = t.steps_ready + w.ready, steps_in_flight = t.steps_in_flight + w.in_flight,
                    steps_waiting = t.steps_waiting + w.waiting, steps_failed = t.steps_failed + w.failed, steps_satisfied = t.steps_satisfied + w.satisfied
               FROM unnest(turns) w
@@ -283,7 +283,7 @@ BEGIN
           FROM unnest(turns) w LEFT JOIN (SELECT m AS task, count(*) AS n FROM unnest(moved) m GROUP BY m) c ON c.task = w.task WHERE w.left_over IS NOT NULL),
     moved_on AS (
         UPDATE pawl_dag.tasks t
-           SET state = 'steps_in_process', evaluate = false, entered_at = clock_timestamp(), lease_until = 'infinity',
+           SET state = 'steps_in_process', evaluate = false, entered_at = clock_timestamp(), lease_until = clock_timestamp() + interval '100 years',
                steps_ready = t.steps_ready - c.n, steps_in_flight = t.steps_in_flight + c.n
           FROM counted c WHERE t.task_uuid = c.task)
     SELECT coalesce(sum(c.n), 0) INTO enqueued FROM counted c;
@@ -353,7 +353,7 @@ BEGIN
             reported := reported + turn.reported;
             enqueued := enqueued + turn.enqueued;
             finished := finished + turn.finished;
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             IF pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
@@ -380,7 +380,7 @@ BEGIN
     PERFORM set_config('pawl.processor', pawl_dag.engine()::text, true), set_config('pawl.event', '', true);
     BEGIN
         SELECT t.tasks, t.reported, t.enqueued, t.finished INTO tasks, reported, enqueued, finished FROM pawl_dag._take_turn(batch) t;
-    EXCEPTION WHEN OTHERS THEN
+    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
         IF pawl.is_transient(SQLSTATE) THEN
             RAISE;
         END IF;

@@ -207,7 +207,7 @@ BEGIN
     PERFORM set_config('pawl.processor', worker, true);
     BEGIN
         PERFORM pawl_dag._move_reported(reports);
-    EXCEPTION WHEN OTHERS THEN
+    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
         IF pawl.is_transient(SQLSTATE) THEN
             RAISE;
         END IF;
@@ -216,7 +216,7 @@ BEGIN
             CONTINUE WHEN reports[i].place IS NULL;
             BEGIN
                 PERFORM pawl_dag._move_reported(reports[i:i]);
-            EXCEPTION WHEN OTHERS THEN
+            EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
                 IF pawl.is_transient(SQLSTATE) THEN
                     RAISE;
                 END IF;

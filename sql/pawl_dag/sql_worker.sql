@@ -64,7 +64,7 @@ BEGIN
             END IF;
             answer := pawl_dag._call_handler(step.handler, context, inputs);
             EXIT;
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             -- what the server asks of everybody is not the step's failure
             IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR pawl.is_transient(SQLSTATE) AND current_setting('transaction_isolation') <> 'read committed' THEN
                 RAISE;
@@ -170,7 +170,7 @@ BEGIN
                error = jsonb_build_object('message', said, 'sqlstate', code), permanent = false
          WHERE s.task_uuid = step.task_uuid AND s.step_uuid = step.step_uuid AND s.state = 'in_progress' AND s.fence = step.fence
            AND s.lease_until > clock_timestamp();
-    EXCEPTION WHEN OTHERS THEN
+    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
         RAISE WARNING 'step % of task % waits until its lease expires: %', step.step_uuid, step.task_uuid, SQLERRM;
     END;
     PERFORM set_config('pawl.processor', caller, true);
@@ -203,7 +203,7 @@ BEGIN
         PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
         BEGIN
             ran := pawl_dag._run_taken_step(step, worker);
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             -- no failure of the function's: a transient error is tried again at once
             GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
             failures := failures + 1;

@@ -131,9 +131,7 @@ COMMENT ON FUNCTION pawl_saga._function(text, text) IS 'internal: a function by 
 CREATE FUNCTION pawl_saga._ask(function text, argument jsonb, definer name) RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_ask';
 COMMENT ON FUNCTION pawl_saga._ask(text, jsonb, name) IS
-'internal: calls a function with the rights of the session''s current role, in a superuser''s session those of the role
-that defined the flow (a superuser''s: of the function''s owner), and returns the output of its type; 42501: the
-operation is security-restricted; 42704: the role that defined the flow is gone';
+'internal: calls a decider or controller with the right role; 42501: in a security-restricted operation';
 
 -- Stops a flow: nothing more is begun in it, and it will end in FAILURE.
 CREATE FUNCTION pawl_saga._break(flow uuid, problem jsonb) RETURNS void

@@ -120,7 +120,8 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._close_behind(uuid, boolean) IS
-'internal: turns round what is behind something that is turned round, failures that are to be decided too or not; true: there was something';
+'internal: reverts what is behind a reverted atom, with failures that are undecided or not; true: there was
+something';
 
 -- A retry that was trying again goes on with that when its scope is undone; one that cannot try again leaves the decision to the next one outside.
 CREATE FUNCTION pawl_saga._mend_retries(flow uuid) RETURNS void

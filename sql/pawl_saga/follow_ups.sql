@@ -77,13 +77,23 @@ BEGIN
     IF pg_has_role('pawl_operator', 'MEMBER') THEN
         RETURN NEW;
     ELSIF NEW.state IS DISTINCT FROM OLD.state THEN
-        PERFORM pawl.raise('42501', format('permission denied to move task "%s" to %s', OLD.name, NEW.state), 'This follows from state changes of other atoms and of the flow.');
+        PERFORM pawl.raise('42501', format('permission denied to change task "%s" to %s', OLD.name, NEW.state), 'This follows from state changes of other atoms and of the flow.');
+    END IF;
+    IF OLD.state IN ('RUNNING', 'REVERTING')
+       AND (OLD.result, OLD.failure, OLD.revert_result, OLD.revert_failure) IS NOT DISTINCT FROM (NEW.result, NEW.failure, NEW.revert_result, NEW.revert_failure) THEN
+        -- progress: as a heartbeat, its owner's alone
+        IF OLD.worker IS NULL OR OLD.worker IS DISTINCT FROM nullif(current_setting('pawl.processor', true), '') THEN
+            PERFORM pawl.raise('PW004', format('task "%s" belongs to another processor', OLD.name), format('Task %s of flow %s: only its owner can change its progress.', OLD.node, OLD.flow_uuid));
+        ELSIF OLD.lease_until <= clock_timestamp() THEN
+            PERFORM pawl.raise('PW005', format('the lease of task "%s" has expired', OLD.name), format('Task %s of flow %s: the lease expired at %s.', OLD.node, OLD.flow_uuid, OLD.lease_until));
+        END IF;
+        RETURN NEW;
     END IF;
     PERFORM pawl.raise('42501', format('permission denied to change the outcome of task "%s"', OLD.name),
         format('It is in state "%s": an outcome is written in the UPDATE that changes its state.', OLD.state), 'select pawl_saga.report(...)');
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._task_kept() IS 'internal: keeps what workers may not change though they may write the column; 42501';
+COMMENT ON FUNCTION pawl_saga._task_kept() IS 'internal: keeps what workers may not change though they may write the column; 42501, PW004, PW005';
 CREATE TRIGGER kept_state BEFORE UPDATE OF state ON pawl_saga.tasks
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND (NEW.state OPERATOR(pg_catalog.=) 'IGNORE' OR NEW.state OPERATOR(pg_catalog.=) 'PENDING'))
     EXECUTE FUNCTION pawl_saga._task_kept();
@@ -93,7 +103,7 @@ CREATE TRIGGER kept_outcome BEFORE UPDATE OF result, failure, revert_result, rev
                             OR OLD.revert_result IS DISTINCT FROM NEW.revert_result OR OLD.revert_failure IS DISTINCT FROM NEW.revert_failure))
     EXECUTE FUNCTION pawl_saga._task_kept();
 CREATE TRIGGER kept_progress BEFORE UPDATE OF progress, progress_details ON pawl_saga.tasks
-    FOR EACH ROW WHEN (OLD.state IS NOT DISTINCT FROM NEW.state AND NEW.state OPERATOR(pg_catalog.<>) 'RUNNING' AND NEW.state OPERATOR(pg_catalog.<>) 'REVERTING'
+    FOR EACH ROW WHEN (OLD.state IS NOT DISTINCT FROM NEW.state
                        AND (OLD.progress IS DISTINCT FROM NEW.progress OR OLD.progress_details IS DISTINCT FROM NEW.progress_details))
     EXECUTE FUNCTION pawl_saga._task_kept();
 
@@ -293,7 +303,7 @@ BEGIN
                     PERFORM pawl_saga._recover(flow);
                     CONTINUE;
                 END IF;
-                PERFORM pawl_saga._break(flow, '{"message": "the flow cannot go on"}');
+                PERFORM pawl_saga._break(flow, '{"message": "the flow cannot continue"}');
                 outcome := 'FAILURE';
             END IF;
             IF outcome IS NOT NULL THEN

@@ -57,8 +57,7 @@ COMMENT ON FUNCTION pawl_saga._end_wait(pawl_saga.tasks, jsonb, jsonb) IS 'inter
 CREATE FUNCTION pawl_saga._follow(leave_questions boolean DEFAULT false) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_follow';
 COMMENT ON FUNCTION pawl_saga._follow(boolean) IS
-'internal: true: the caller is the outermost follow-up, and calls pawl_saga._followed when it is done; an error does that
-as well. leave_questions: from now on to the end of the outermost follow-up no user''s function is called';
+'internal: true: the caller is the outermost follow-up and calls pawl_saga._followed at its end';
 
 CREATE FUNCTION pawl_saga._followed() RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_followed';

@@ -41,7 +41,7 @@ COMMENT ON FUNCTION pawl_saga.progress(uuid, integer, bigint, double precision, 
 'Records the progress of a running task.
 flow: its id. node: the number of the task. fence: the fencing token of the claim. progress: 0 to 1. details: a JSON
 value; default null. processor: default pawl.processor.
-Errors: PW004 not the owner; PW005 a stale token; P0002 no such task; 22023 progress is out of range. Privileges:
+Errors: PW004 not the owner; PW005 a stale token, or the lease has expired; P0002 no such task; 22023 progress is out of range. Privileges:
 pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT pawl_saga.progress(''01890000-0000-7000-8000-000000000001'', 1, 1, 0.5, processor => ''worker 1'')';
 

@@ -470,7 +470,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._task_raised(uuid, integer, bigint, text, text, text) IS
-'internal: what follows from a task''s report raises; its flow is set aside, and the lease of the task ends when it is tried again';
+'internal: a report of a task raised an error: its flow is set aside, and its lease ends when it is retried';
 
 -- SECURITY DEFINER: workers may not write what is set aside.
 CREATE FUNCTION pawl_saga._task_done(flow uuid) RETURNS void

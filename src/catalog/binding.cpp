@@ -218,8 +218,8 @@ void resolve_call(const Binding& binding, const Signatures& signatures, const ch
                  errmsg("function %s(%s, %s) does not exist", qualified_name, format_type_be(row), format_type_be(row)),
                  errdetail("Machine \"%s\" names it as %s.", binding.machine->name,
                            guard ? "a guard, which returns boolean" : "an effect"),
-                 signatures.known ? errhint("A function of other arguments does not take its place; pawl.health() "
-                                            "tells which one is missing.")
+                 signatures.known ? errhint("Functions with other argument types are not used. SELECT * FROM "
+                                            "pawl.health();")
                                   : 0));
     call.name = pstrdup(qualified_name);
     fmgr_info_cxt(function, &call.function, CurrentMemoryContext);

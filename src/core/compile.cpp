@@ -374,7 +374,7 @@ void Compiler::spend(std::size_t steps, std::size_t bytes, Place where) {
 std::vector<Error> find_concurrency(const Diagram& diagram, std::size_t limit) {
     std::vector<Error> found;
     const std::string detail = "One column holds one state of a row at a time.";
-    const std::string hint = "give each part that runs on its own a column and a machine of its own";
+    const std::string hint = "use a separate column and machine for each part that runs independently";
     for (const Region& region : diagram.regions) {
         if (found.size() == limit) break;
         found.emplace_back("concurrent regions (--) in " + quote(region.in) + " cannot be held by one column", region,

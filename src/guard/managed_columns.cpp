@@ -9,6 +9,8 @@
 
 namespace pawl {
 
+const Interval longest_lease = {0, 0, 12 * 100};
+
 namespace {
 
 struct Value {
@@ -82,6 +84,20 @@ void put_number(ColumnChanges* changes, const ManagedColumn& column, int64 numbe
 
 Datum later(TimestampTz now, const Interval* by) {
     return DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(now), IntervalPGetDatum(by));
+}
+
+// A lease that a statement writes is checked like one that is an argument.
+void check_lease(const Binding& binding, TupleTableSlot* row) {
+    const ManagedColumn& column = binding.managed->lease;
+    const Value lease = value_in(row, column);
+    if (lease.null || DatumGetTimestampTz(lease.datum) <=
+                          DatumGetTimestampTz(later(GetCurrentTimestamp(), &longest_lease)))
+        return;
+    ereport(ERROR,
+            (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a lease must end within 100 years"),
+             errdetail("%s is given %s in column \"%s\".", describe_row(binding, row),
+                       timestamptz_to_str(DatumGetTimestampTz(lease.datum)), NameStr(column.name)),
+             errhint("SET %s = pg_catalog.now() + '60 s'", quote_identifier(NameStr(column.name)))));
 }
 
 Datum lease_of(const Ownership& ownership, const Statement* statement, const Intent* intent) {
@@ -273,6 +289,7 @@ Actor actor_in(const Managed& managed, const Statement& statement) {
 
 void set_for_transition(const Binding& binding, const Ownership& ownership, int transition, const Statement& statement,
                         const Intent* intent, ColumnChanges* changes) {
+    if (differs(statement, binding.managed->lease)) check_lease(binding, statement.after);
     keep_owner(binding, ownership, transition, statement, intent, changes);
     count_attempt(binding, ownership, transition, statement, changes);
     keep_due(binding, ownership, transition, statement, changes);
@@ -293,6 +310,7 @@ void set_without_transition(const Binding& binding, core::StateId state, const S
     const Managed& managed = *binding.managed;
     const bool owner = differs(statement, managed.owner), token = differs(statement, managed.token),
                lease = differs(statement, managed.lease);
+    if (lease) check_lease(binding, statement.after);
     // A stale token is rejected also without a state change: a late result must not overwrite that of the new owner.
     if (owner || token || lease || (managed.token.kept() && shows_token(intent))) {
         const Ownership ownership =
@@ -340,7 +358,7 @@ void check_new_row(const Binding& binding, core::StateId state, TupleTableSlot* 
     if (state == core::no_state || !managed.owner.kept()) return;
     const char* name = quoted_state(binding.machine->state_text[state]);
     if (managed.owned[state]) {
-        if (!value_in(row, managed.owner).null) return;
+        if (!value_in(row, managed.owner).null) return check_lease(binding, row);
         ereport(
             ERROR,
             (errcode(rejected(sqlstate::not_the_owner, binding.machine->name)), errmsg("state %s needs an owner", name),

@@ -21,6 +21,9 @@ struct ManagedUpdate {
     ColumnChanges changes;
 };
 
+// No lease is longer: one that does not expire would keep the row from every other processor.
+extern const Interval longest_lease;
+
 // Sets any column; of several values for one column the last counts.
 void put_column(ColumnChanges* changes, AttrNumber column, Datum value, bool null = false);
 
@@ -34,7 +37,7 @@ struct Statement {
 // The actor that the statement names by setting the owner or the token.
 Actor actor_in(const Managed& managed, const Statement& statement);
 
-// For a row that takes a transition, which has been allowed.
+// For a row that takes a transition, which has been allowed. Rejects a lease that is too long (22023).
 void set_for_transition(const Binding& binding, const Ownership& ownership, int transition, const Statement& statement,
                         const Intent* intent, ColumnChanges* changes);
 
@@ -53,7 +56,7 @@ void set_without_transition(const Binding& binding, core::StateId state, const S
 // For a row to be inserted.
 void set_for_new_row(const Binding& binding, core::StateId state, TupleTableSlot* row, ColumnChanges* changes);
 
-// Rejects an owner in a state that is not owned, and a missing owner in one that is.
+// Rejects an owner in a state that is not owned, a missing owner in one that is, and a lease that is too long (22023).
 void check_new_row(const Binding& binding, core::StateId state, TupleTableSlot* row);
 
 // The fencing token of the row after these changes (may be null); negative: none.

@@ -2,6 +2,7 @@
 #include "work/duty.hpp"
 
 #include "catalog/member_cache.hpp"
+#include "guard/managed_columns.hpp"
 #include "pg/sqlstate.hpp"
 
 namespace pawl {
@@ -101,10 +102,15 @@ const Interval* lease_argument(FunctionCallInfo fcinfo, int n) {
     if (PG_ARGISNULL(n)) return nullptr;
     const Interval* lease = PG_GETARG_INTERVAL_P(n);
     const Interval none = {};
-    const bool positive = pg::call([&] {
-        return DatumGetBool(DirectFunctionCall2(interval_gt, IntervalPGetDatum(lease), IntervalPGetDatum(&none)));
-    });
-    if (!positive) throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "lease must be positive", {}, "lease => '60 s'");
+    const auto longer_than = [lease](const Interval& other) {
+        return pg::call([&] {
+            return DatumGetBool(DirectFunctionCall2(interval_gt, IntervalPGetDatum(lease), IntervalPGetDatum(&other)));
+        });
+    };
+    const char* problem = !longer_than(none)            ? "lease must be positive"
+                          : longer_than(longest_lease) ? "lease must be at most 100 years"
+                                                        : nullptr;
+    if (problem != nullptr) throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, problem, {}, "lease => '60 s'");
     return lease;
 }
 

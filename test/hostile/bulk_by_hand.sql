@@ -221,6 +221,42 @@ update pawl_bulk.work set deadline_at = '-infinity' where operation = :'limited'
 select ok((select deadline_at between now() and now() + interval '2 h' from pawl_bulk.work where operation =
     :'limited' and row_number = 1), 'the limit is the step''s');
 
+-- An operation by hand is checked as one by the function is.
+reset role;
+create table settings (name text, value text);
+insert into settings values
+    ('notifications', '{"channel": "mail", "target": "x", "triggers": ["completion"]}'),
+    ('notifications', '[{"channel": "mail", "target": "x"}]'), ('notifications', '[]'), ('notifications', '7'),
+    ('notifications', '{}'), ('notifications', '[7]'), ('notifications', '{"channel": "mail"}'),
+    ('notifications', '{"channel": "", "target": "x"}'), ('notifications', '{"channel": "mail", "target": ""}'),
+    ('notifications', '{"channel": "mail", "target": "x", "triggers": "failure"}'),
+    ('notifications', '{"channel": "mail", "target": "x", "triggers": ["sometimes"]}'),
+    ('notifications', '{"channel": "mail", "target": "x", "whom": "me"}'),
+    ('notifications', jsonb_build_object('channel', repeat('c', 201), 'target', 'x')::text),
+    ('format', 'xml'), ('format', 'csv'), ('idempotency_key', ''), ('idempotency_key', repeat('k', 1001)),
+    ('idempotency_key', 'k'), ('file_name', repeat('f', 201)), ('file_name', 'f'), ('created_by', repeat('c', 101)),
+    ('created_by', 'me'), ('dialect', '{"delimiter": ""}'), ('dialect', '{"speaks": "x"}'), ('dialect', '[]'),
+    ('dialect', '{"delimiter": ";"}'), ('metadata', '[]'), ('metadata', '{"a": 1}'), ('definition', 'none'),
+    ('version', '99'), ('priority', '5'), ('columns', '{a,b}'), ('columns', '{}'), ('checksum', 'x'), ('source', 'x');
+create view submitted as
+select s.name, left(s.value, 60) as value, r.role,
+       may(r.role, format('select pawl_bulk.submit(%s %I => %L)', case when s.name <> 'definition' then
+    'definition => ''d'',' else '' end, s.name, s.value)) as by_function,
+       may(r.role, (select format('insert into pawl_bulk.operations (%s) values (%s)',
+    string_agg(quote_ident(v.key), ', '), string_agg(quote_literal(v.value), ', '))
+      from jsonb_each_text('{"definition": "d", "version": "1"}'::jsonb
+    || jsonb_build_object(s.name, s.value)) v)) as by_hand
+  from settings s cross join unnest('{byhand_worker,byhand_operator}'::name[]) r(role);
+select is_empty('select * from submitted where by_function is distinct from by_hand',
+    'what the function rejects, an INSERT is rejected for, with the same error');
+select cmp_ok((select count(*) from submitted where by_hand ^@ '22023'), '>', 20::bigint, 'much is rejected');
+select cmp_ok((select count(*) from submitted where by_hand = 'ok'), '>', 15::bigint, 'and some is not');
+select is((select string_agg(s.value || ' ' || u.answer, ', ') from settings s, may('byhand_operator',
+    format('update pawl_bulk.operations set notifications = %L where operation = %L', s.value, :'limited')) u(answer),
+    may('byhand_worker', format('select pawl_bulk.submit(''d'', notifications => %L)', s.value)) f(answer)
+    where s.name = 'notifications' and u.answer is distinct from f.answer), null,
+    'an operator changes notifications only to such');
+
 -- Notices
 reset role;
 update pawl_bulk.operations set notifications = '{"channel": "mail", "target": "x", "triggers": ["cancelled"]}' where

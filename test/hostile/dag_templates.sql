@@ -37,7 +37,7 @@ select cmp_ok((select count(*) from tried where outcome = 'ok'), '>', 100::bigin
 -- in detail
 select is(outcome(format('select pawl_dag.define_template(%L)', t)), o, o) from (values
     ('{"name": "d", "steps": [{"name": "pay", "timeout_seconds": -3}]}', '22023 | timeout_seconds of step "pay" must be a number from 0.001 to 1000000000 | It is -3. | "timeout_seconds": 1'),
-    ('{"name": "d", "steps": [{"name": "pay", "retry": {"max_attempts": 2.5}}]}', '22023 | max_attempts of retry of step "pay" must be a whole number from 1 to 1000000 | It is 2.5. | "max_attempts": 1'),
+    ('{"name": "d", "steps": [{"name": "pay", "retry": {"max_attempts": 2.5}}]}', '22023 | max_attempts of retry of step "pay" must be an integer from 1 to 1000000 | It is 2.5. | "max_attempts": 1'),
     ('{"name": "d", "steps": [{"name": "pay", "optional": "yes"}]}', '22023 | optional of step "pay" must be true or false | It is "yes". | "optional": true'),
     ('{"name": "d", "steps": [7]}', '22023 | step 1 must be a JSON object | It is 7. | {"name": "...", "handler": "..."}'),
     ('{"name": "d", "failure_policy": "stop"}', '22023 | failure_policy of the template must be one of block, continue | It is "stop". | "failure_policy": "block"')) v(t, o);

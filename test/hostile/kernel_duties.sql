@@ -91,7 +91,7 @@ grant select, update (lease) on many_duties to duty_caller;
 set role duty_caller;
 select throws_ok($$select pawl.claim(null::many_duties, processor => 'w')$$, '42501', null, 'rights that the caller lacks');
 reset role;
-select throws_ok($$select pawl.claim(null::many_duties, processor => 'w', lease => '294000 years')$$, '22008', null, 'a lease that is out of range');
+select throws_ok($$select pawl.claim(null::many_duties, processor => 'w', lease => '294000 years')$$, '22023', null, 'a lease that is out of range');
 select is_empty($$select * from pawl.verify('many_duties')$$, 'log and rows agree');
 drop owned by duty_caller;
 drop role duty_caller;

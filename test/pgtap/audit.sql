@@ -240,7 +240,7 @@ select results_eq('select worker, execution_time_ms, shipment from package_resul
 select pawl.define('step', (select replace(diagram, 'done', 'finished') from pawl.machine where machine = 'step' and version = 1)) \g /dev/null
 select pawl.upgrade('warehouse.packages', 'state', '{"done": "finished"}') \g /dev/null
 select is((select count(*) from package_results), 3::bigint, 'a remapped row is no new result');
-select is((select detail from pawl.health() where check_name = 'audit_states' and status = 'info' limit 1), 'version 2 of machine "step" has no more done', 'health says that a state is gone');
+select is((select detail from pawl.health() where check_name = 'audit_states' and status = 'info' limit 1), 'version 2 of machine "step" lacks the audited states done', 'health says that a state is gone');
 create table loans (id int primary key, state text not null default 'ready');
 select pawl.enforce('loans', 'state', 'step', version => 1), pawl.enable_log('loans', 'state') \g /dev/null
 select pawl.audit('loans', '{"done": true}') \g /dev/null

@@ -52,7 +52,10 @@ select is((select payload ->> 'trigger' || ': ' || (payload ->> 'message') from 
 select done from pawl_bulk.run_sql_notices() \gset
 
 -- an operation whose notifications are invalid, and could be written by no function, still advances
+select throws_ok($$insert into pawl_bulk.operations (definition, version, notifications) values ('told', 1, '[7]')$$, '22023', 'a target of notifications must be a JSON object', 'nor are such inserted');
+alter table pawl_bulk.operations disable trigger written;
 insert into pawl_bulk.operations (definition, version, notifications, last_step, track_row_data, sealed) values ('told', 1, '[7, {"channel": "sql"}, {"target": 7, "triggers": 8}]', 0, false, true);
+alter table pawl_bulk.operations enable trigger written;
 select is((select done from pawl_bulk.advance()) > 0, true, 'invalid notifications do not stop the operation');
 select is((select count(*) from pawl_bulk.notices where state = 'ready'), 0::bigint, 'and create no notice');
 

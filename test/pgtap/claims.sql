@@ -72,6 +72,8 @@ select is(split_part(outcome(call), ' |', 1), answer, call) from (values
     ($$select pawl.heartbeat('jobs')$$, '22004 no processor given'),
     ($$select pawl.heartbeat(null, 'w')$$, '22004 relation must not be null'),
     ($$select pawl.heartbeat('jobs', 'w', '0 s')$$, '22023 lease must be positive'),
+    ($$select pawl.heartbeat('jobs', 'w', '101 years')$$, '22023 lease must be at most 100 years'),
+    ($$select pawl.claim(null::jobs, processor => 'w', queue => 'a', lease => '101 years')$$, '22023 lease must be at most 100 years'),
     ($$select pawl.abandon('jobs')$$, '22004 no processor given'),
     ($$select pawl.abandon('jobs', 'w', 'sing')$$, 'PW008 machine "job" has no event "sing"'),
     ($$select pawl.reap('jobs', 0)$$, '22023 batch must be from 1 to 10000'),

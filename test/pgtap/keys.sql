@@ -134,7 +134,7 @@ select pawl.enforce('t', 'state', 'm') \g /dev/null
 insert into t values (1, 'a');
 select throws_ok($$select pawl.fire('t', 'x', 'go')$$, '22P02', null, 'no number');
 select throws_ok($$select pawl.fire('t', 3000000000, 'go')$$, '22003', null, 'too large a number');
-select throws_ok($$select pawl.fire('t', 1.5, 'go')$$, '22P02', null, 'not a whole number');
+select throws_ok($$select pawl.fire('t', 1.5, 'go')$$, '22P02', null, 'not an integer');
 select throws_ok($$select pawl.fire('t', 2, 'go')$$, 'P0002', 'public.t has no row with key 2', 'no such row');
 select throws_ok($$select pawl.fire('t', null, 'go')$$, '22004', 'key must not be null', 'null');
 select throws_ok($$select pawl.fire('t', null::int, 'go')$$, '22004', 'key must not be null', 'a null integer');

@@ -15,6 +15,8 @@ select rejected($$insert into job (id, lease) values (100, now())$$, 'PW004', 'n
 select holds($$update job set state = 'running', owner = 'w1' where id = 1$$, 1, 'running w1 1 1 60', 'claimed by naming the owner in the statement');
 select holds($$set pawl.processor = 'w1'; update job set state = 'running' where id = 2$$, 2, 'running w1 1 1 60', 'claimed by the setting');
 select holds($$update job set state = 'running', owner = 'w1', lease = clock_timestamp() + '10 min' where id = 3$$, 3, 'running w1 1 1 600', 'for as long as the statement says');
+select rejected(format('update job set state = ''running'', owner = ''w1'', lease = %s where id = 4', l), '22023', 'but not until ' || l) from unnest('{''infinity'',now() + ''101 years''}'::text[]) l;
+select rejected(format('update job set lease = %s, owner = ''w1'' where id = 3', l), '22023', 'nor is a lease extended until ' || l) from unnest('{''infinity'',now() + ''101 years''}'::text[]) l;
 select holds($$select pawl.fire('job', 4, 'start', processor => 'w1')$$, 4, 'running w1 1 1 60', 'claimed by fire');
 select holds($$insert into job_transitions (subject_id, event, processor) values (5, 'start', 'w1')$$, 5, 'running w1 1 1 60', 'claimed by INSERT into the log');
 select holds($$update job set state = 'ready', owner = null where id = 1$$, 1, 'running w1 1 1 60', 'without a processor it is not given back', 'PW004');

@@ -242,7 +242,7 @@ end $$;
 select is(trouble, null, 'at each look every open flow has something under way') from drive(600);
 select is((select string_agg(f.state || ': ' || f.flow_uuid, ', ') from pawl_saga.flows f where f.state not in ('SUCCESS', 'REVERTED', 'FAILURE')), null, 'every flow ends');
 select ok((select count(*) from pawl_saga.flows where state = s) > 1, 'some end in ' || s) from unnest('{SUCCESS,REVERTED,FAILURE}'::text[]) s;
-select is((select string_agg(problem ->> 'message', ', ') from pawl_saga.flows where problem ->> 'message' = 'the flow cannot go on'), null, 'none because it could not go on');
+select is((select string_agg(problem ->> 'message', ', ') from pawl_saga.flows where problem ->> 'message' = 'the flow cannot continue'), null, 'none because it could not go on');
 select is_empty('select * from pawl_saga.verify()', 'in a state that the rules allow');
 select ok(exists (select from pawl_saga.retry_transitions l where l.to_state = 'IGNORE'), 'controllers were ignored');
 select ok(exists (select from pawl_saga.flow_transitions l where l.to_state = 'SUSPENDED'), 'flows were suspended');

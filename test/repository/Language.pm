@@ -60,6 +60,9 @@ my @allowed = (
 	[ 'who', qr/\b(?:users?|operators?|callers?|persons?|people|readers?|maintainers?|developers?|engineers?|attackers?|administrators?|admins?|customers?|authors?|contributors?|everyone|anyone|someone|one|those|colleagues?|clerks?|managers?),? (?:\([^)]*\) )?who(?:m)?\b/i, 'people are who' ],
 	[ 'who', qr/\bwho (?:am i|you are|did|changed|may do|acts|acted|may call|called)\b/i, 'a question about people: who did it' ],
 	[ 'who', qr/\bt\.who\b|\bAS who\b|\btime, who\b/, 'a column of pawl_saga.timeline' ],
+	[ 'who', qr/\bwho\b/, 'a column of pawl_saga.timeline', qr{sql/pawl_saga/watch\.sql$} ],
+	[ 'refuse, refusal', qr/\brefused: the operation has ended|\blate, refused\b/, 'an answer to a signal, named by the semantics of bulk operations' ],
+	[ 'edge', qr/\bedges\b/, 'pawl_dag.edges, between the steps of a task', qr{sql/pawl_api/tasks\.sql$} ],
 	[ 'who', qr/\bpersons to whom the Software\b/, 'the words of a license' ],
 	[ 'holder', qr/\bCOPYRIGHT HOLDERS\b/, 'the words of a license' ],
 	[ 'fence', qr/\b(?:lease_until|node or) fence\b/, 'a column of the packs, in a list of columns' ],
@@ -80,6 +83,7 @@ my @allowed = (
 	[ 'attachment', qr/\bContent-Disposition\b|\battachment;/i, 'an HTTP header' ],
 	[ 'fence', qr/\bcode fences?\b|\bfenced (?:code )?blocks?\b|\bmemory fences?\b/i, 'Markdown; the processor' ],
 	[ 'fence', qr/\b[a-z]\.fence\b/, 'a column of the packs' ],
+	[ 'fence', qr/"fence"|\bfence: (?:the fencing|default)|\bfence(?: \(the fencing token| must | is null| and transaction_id)/, 'the field, the column, and the parameter' ],
 	[ 'journal', qr/\bsystemd\b|\bjournalctl\b|\bjournald?'s\b|\bthe system journal\b/i, 'systemd\'s journal' ],
 	[ 'arrow', qr/\barrow keys?\b|ArrowUp|ArrowDown|ArrowLeft|ArrowRight/i, 'a key of the keyboard' ],
 );
@@ -91,6 +95,8 @@ my %identifier = map { $_ => 1 } qw(hop hops arrow arrows whoever nobody somebod
 # Identifiers that are the platform's or a seed's: name, and why.
 my %given = (
 	hand_over => 'the verb: to hand over', by_hand => 'English: by hand',
+	fence => 'a field of log entries that the reference of pawl_dag names; a column of pawl_dag and pawl_saga', log_fence => 'the same',
+	set_log_fence => 'the same',
 	ArrowUp => 'the DOM', ArrowDown => 'the DOM', ArrowLeft => 'the DOM', ArrowRight => 'the DOM',
 );
 # Fields of the HTTP API that the console reads (they change there first), and a theme of Mermaid.
@@ -242,6 +248,7 @@ sub word_hits
 				for my $part (map { lc } map { split /(?<=[a-z0-9])(?=[A-Z])/ } split /_/, $name)
 				{
 					next if !$identifier{$part} || $seen++ || ($part =~ /^edges?$/ && $path =~ $graph);
+					next if is_allowed($path, $part =~ s/^edges$/edge/r, $name);
 					push @hits, [ words => $line + ($before =~ tr/\n//), "name $part", "$name" ];
 				}
 			}

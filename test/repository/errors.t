@@ -26,6 +26,10 @@ swallowing_catches() {
     none "one file alone goes on after an error" "$(grep -n 'InternalSubTransaction\|CurrentSubTransaction()' $(sources))"
 }
 
+# A failed ASSERT of a user's function is not among OTHERS.
+none "SQL that goes on after OTHERS goes on after a failed assertion" \
+    "$(grep -rnE 'WHEN OTHERS( THEN|$)' sql | grep -v '^sql/upgrades/')"
+
 # unfinished_catches <file ...>: where an error is flushed whose subtransaction is not rolled back, or that is not looked at then.
 unfinished_catches() {
     awk '/PG_CATCH\(\)/ { at = FILENAME ":" FNR; inside = 1; flushed = rolled = asked = 0 }

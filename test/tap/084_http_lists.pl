@@ -69,7 +69,7 @@ ok(wait_until(sub { $browser->run('return document.querySelectorAll("tbody tr").
 mkdir "$ENV{TESTDIR}/pictures";
 $browser->picture("$ENV{TESTDIR}/pictures/lists_found.png");
 $browser->run('location.hash = arguments[0]', '#/tasks?state=error');
-ok($browser->sees('No task fits these filters'), 'and says that there is nothing when it has seen the end');
+ok($browser->sees('No task matches these filters'), 'and says that there is nothing when it has seen the end');
 $browser->run('location.hash = arguments[0]', '#/flows?name=rare');
 ok($browser->sees('rare', 'tbody'), 'of flows as well');
 

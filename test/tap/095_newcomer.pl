@@ -44,7 +44,7 @@ for my $program (qw(pawl pawld))
 }
 my (undef, $help) = said('pawl', '--help');
 like($help, qr/^Workflows \(pawl_dag\):\n(?:  .*\n)*?  start /m, 'commands stand in groups');
-like($help, qr/^Ends with 0: fine; 1: .* 4: no connection/m, 'and the exit codes below them');
+like($help, qr/^Exit status: 0 success; 1 a finding;.* 4 no connection/ms, 'and the exit codes below them');
 my (undef, $daemon_help) = said('pawld', '--help');
 like($daemon_help, qr/PAWLD_LONGEST_POLL_MS/, 'pawld --help says how variables are called');
 

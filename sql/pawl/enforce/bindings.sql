@@ -122,7 +122,7 @@ AS $function$
                  bound.max_attempts_column, bound.queue_column, bound.backoff_column] || bound.claim_columns || bound.trace_columns
 $function$;
 COMMENT ON FUNCTION pawl._managed_columns(pawl.binding) IS
-'internal: owner, lease, token, due, attempts, max_attempts, queue, backoff (null: none), then what rows are claimed by, and what tells their trace';
+'internal: owner, lease, token, due, attempts, max_attempts, queue, backoff (null: none), claim and trace columns';
 
 -- A role that loads this table (pawl_restore) still speaks only for tables that it owns.
 CREATE FUNCTION pawl._binding_check() RETURNS trigger
@@ -226,7 +226,7 @@ COMMENT ON FUNCTION pawl._store_binding(pawl.binding) IS 'internal: stores a new
 CREATE FUNCTION pawl._change_binding(bound pawl.binding) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_change_binding';
 COMMENT ON FUNCTION pawl._change_binding(pawl.binding) IS
-'internal: stores a changed binding; 42501: not the owner of the table, or of another log than it had; XX001: it does not fit the table';
+'internal: stores a changed binding; 42501: not the owner of the table or log; XX001: it does not match the table';
 
 CREATE FUNCTION pawl._drop_binding(relation regclass, state_column name) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_drop_binding';
@@ -234,12 +234,13 @@ COMMENT ON FUNCTION pawl._drop_binding(regclass, name) IS 'internal: deletes a b
 
 CREATE FUNCTION pawl._number_binding(relation regclass) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_number_binding';
-COMMENT ON FUNCTION pawl._number_binding(regclass) IS 'internal: notes the attribute numbers of the columns that the bindings of a table name, after a restore without triggers';
+COMMENT ON FUNCTION pawl._number_binding(regclass) IS
+'internal: stores the attribute numbers of the columns of a table''s bindings, after a restore without triggers';
 
 CREATE FUNCTION pawl._check_binding(relation regclass, state_column name) RETURNS void
 LANGUAGE c STABLE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_check_binding';
 COMMENT ON FUNCTION pawl._check_binding(regclass, name) IS
-'internal: reads a binding and its machine as a session does before it writes rows; XX001: they are damaged, and DETAIL says which row; other errors: what it needs is missing';
+'internal: reads a binding and its machine as a write does; XX001: damaged; other errors: a needed object is missing';
 
 CREATE FUNCTION pawl._binding_problem(relation regclass, state_column name) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -259,7 +260,7 @@ WHEN data_corrupted OR syntax_error_or_access_rule_violation OR SQLSTATE 'PW008'
 END
 $function$;
 COMMENT ON FUNCTION pawl._binding_problem(regclass, name) IS
-'internal: what is damaged in the rows that the catalog has of a lifecycle, or what they name and is not there; null when it can be worked on';
+'internal: what is damaged in the catalog rows of a binding, or missing that they name; null: nothing';
 
 CREATE FUNCTION pawl._is_sound(relation regclass, state_column name) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER

@@ -168,17 +168,18 @@ COMMENT ON FUNCTION pawl._remap(regclass, name, jsonb) IS 'internal: moves rows 
 CREATE FUNCTION pawl._resolve_calls(relation regclass, machine text, version integer, resolved text[]) RETURNS text[]
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_resolve_calls';
 COMMENT ON FUNCTION pawl._resolve_calls(regclass, text, integer, text[]) IS
-'internal: the functions that the guards and effects of a machine mean for a table at this moment, for pawl.binding.calls; functions resolved before that still exist stay';
+'internal: the functions of guards and effects for a table, for pawl.binding.calls; resolved ones that still exist
+stay';
 
 CREATE FUNCTION pawl._guard_functions(relation regclass, machine text, version integer, calls text[] DEFAULT NULL) RETURNS SETOF text
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT ROWS 1 AS 'MODULE_PATHNAME', 'pawl_guard_functions';
 COMMENT ON FUNCTION pawl._guard_functions(regclass, text, integer, text[]) IS
-'internal: the guards and effects of a machine that cannot be called as f(old row, new row) of this table, or by the functions that a binding has resolved';
+'internal: guards and effects without a function f(old row, new row) of this table, or that a binding has lost';
 
 CREATE FUNCTION pawl._tree_change(command pg_ddl_command) RETURNS text
 LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_tree_change';
 COMMENT ON FUNCTION pawl._tree_change(pg_ddl_command) IS
-'internal: what a command did to a tree of tables: join (ATTACH PARTITION, INHERIT, PARTITION OF, INHERITS), leave (DETACH PARTITION, NO INHERIT), null';
+'internal: what a command did to a tree of tables: join (ATTACH, INHERIT), leave (DETACH, NO INHERIT), or null';
 
 CREATE FUNCTION pawl._rewritten_columns(command pg_ddl_command) RETURNS text[]
 LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_rewritten_columns';

@@ -21,7 +21,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._hear(regclass, name[], text, text) IS
-'internal: 42501 unless the current user owns the table or has one of the roles; the first of them is what the hint names';
+'internal: 42501 unless the current user owns the table or has one of the roles; the hint names the first';
 
 -- Two requests about a table that are made at once come one after the other, and the later one finds the one before.
 CREATE FUNCTION pawl._wait_turn(requests regclass, target regclass) RETURNS void

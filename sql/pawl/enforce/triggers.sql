@@ -108,7 +108,8 @@ AS $function$
                               ('!pawl_protect_row', 'BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW'),
                               ('!pawl_protect_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT')) g(name, definition)
 $function$;
-COMMENT ON FUNCTION pawl._binding_triggers(pawl.binding) IS 'internal: the triggers that a lifecycle should have, on its table (table), log, audit, and on what is known of pruned entries (pruned)';
+COMMENT ON FUNCTION pawl._binding_triggers(pawl.binding) IS
+'internal: the triggers that a binding needs on its table (table), log, audit and table of pruned ends (pruned)';
 
 CREATE FUNCTION pawl._install(relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER

@@ -23,7 +23,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._claimable_of(pawl.binding, jsonb) IS
-'internal: of rows named by their keys, [["1"], ...], those that can be claimed, by their places in the list, and their queues';
+'internal: of rows given by keys, [["1"], ...], those that can be claimed: their places in the list, and queues';
 
 CREATE FUNCTION pawl.read_claimable(consumer text, batch integer DEFAULT 1000)
 RETURNS TABLE (relation regclass, state_column text, key text[], queue text, txid xid8, at timestamptz)

@@ -27,7 +27,7 @@ BEGIN
     SELECT g INTO wrong FROM unnest(given) g WHERE g <> ALL (key_columns) LIMIT 1;
     IF FOUND THEN
         PERFORM pawl.raise('22023', format('log_partition names column "%s", which is not part of the key', wrong),
-            format('The key is (%s): a row stays in the partition that its log is in.', array_to_string(key_columns, ', ')));
+            format('The key is (%s): the log of a row must stay in one partition.', array_to_string(key_columns, ', ')));
     END IF;
     SELECT format('PARTITION BY %s (%s)', strategy, string_agg(quote_ident(l.name), ', ' ORDER BY g.n)) INTO clause
       FROM unnest(given) WITH ORDINALITY g(name, n)
@@ -175,7 +175,8 @@ COMMENT ON FUNCTION pawl._attach_log_partition(regclass, text, text, text) IS 'i
 CREATE FUNCTION pawl._add_log_partition(log regclass, leaf text, lower_bound text, upper_bound text) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_add_log_partition';
 COMMENT ON FUNCTION pawl._add_log_partition(regclass, text, text, text) IS
-'internal: makes one partition of a log with the rights of its owner, in a security-restricted operation; for those who have these rights';
+'internal: creates a partition of a log as its owner, in a security-restricted operation, if the caller has its
+rights';
 
 CREATE FUNCTION pawl.extend_log(relation regclass, period text, ahead integer DEFAULT 3, state_column name DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

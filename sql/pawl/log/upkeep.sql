@@ -192,7 +192,7 @@ BEGIN
             IF one.more THEN
                 next_at := clock_timestamp();
             END IF;
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
             failed := failed || ARRAY[ARRAY[u.record::text, code, message, detail, hint,
                                             format('SELECT * FROM pawl.tend_logs(%L, state_column => %L);', u.relation, u.state_column)]];

@@ -13,7 +13,7 @@ pawl.value_text(state) FROM orders';
 CREATE FUNCTION pawl._value(value text, type anyelement) RETURNS anyelement
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_value';
 COMMENT ON FUNCTION pawl._value(text, anyelement) IS
-'internal: a value as its type''s input function reads it; type is null::type, and no domain, whose CHECKs are its owner''s code';
+'internal: a value as its type''s input function reads it; type is null::type, and not a domain';
 
 CREATE FUNCTION pawl._same_support(internal) RETURNS internal
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_same_support';

@@ -273,7 +273,8 @@ BEGIN
     failure_states := a.failure_states;
 END
 $function$;
-COMMENT ON FUNCTION pawl._audit_plan(oid) IS 'internal: the audit of a log (or of what it is a partition of) as its trigger needs it; no statement while the log belongs to no lifecycle';
+COMMENT ON FUNCTION pawl._audit_plan(oid) IS
+'internal: the audit of a log, or of its partitioned parent, for the trigger; no statement without a binding';
 
 CREATE FUNCTION pawl._store_audit(a pawl.audit_binding) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_store_audit';

@@ -205,7 +205,7 @@ BEGIN
             RETURN QUERY SELECT 'catalog', 'ok', NULL, NULL;
         EXCEPTION WHEN syntax_error_or_access_rule_violation THEN
             RETURN QUERY SELECT 'catalog', 'ok', NULL, NULL;  -- a column or function that is not there: another check says so
-        WHEN OTHERS THEN
+        WHEN OTHERS OR ASSERT_FAILURE THEN
             GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, explanation = PG_EXCEPTION_DETAIL;
             RETURN QUERY SELECT 'catalog', 'error', concat_ws(': ', message, nullif(explanation, '')), mend;
         END;
@@ -213,7 +213,7 @@ BEGIN
     FOREACH part IN ARRAY '{_health,_work_health,_health_pauses}'::text[] LOOP
         BEGIN
             RETURN QUERY EXECUTE format('SELECT h.* FROM pawl.%I($1) h', part) USING bound;
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, explanation = PG_EXCEPTION_DETAIL;
             RETURN QUERY SELECT 'catalog', 'error', concat_ws(': ', message, nullif(explanation, '')), mend;
         END;

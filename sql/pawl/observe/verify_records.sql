@@ -156,7 +156,7 @@ BEGIN
     SELECT array_agg(quote_ident(s) ORDER BY s) INTO wrong FROM unnest(a.success_states || a.failure_states) s
      WHERE s <> ALL (pawl._atoms(bound.machine, bound.version));
     RETURN QUERY SELECT 'audit_states', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'info' END,
-        format('version %s of machine "%s" has no more ', bound.version, bound.machine) || pawl._short_list(wrong), NULL::text;
+        format('version %s of machine "%s" lacks the audited states ', bound.version, bound.machine) || pawl._short_list(wrong), NULL::text;
 END
 $function$;
 COMMENT ON FUNCTION pawl._health_records(pawl.binding) IS 'internal: the health of an audit and of a pruned log';

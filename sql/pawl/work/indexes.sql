@@ -14,7 +14,8 @@ AS $function$
      WHERE a.attrelid = relation AND a.attname = state_column
 $function$;
 COMMENT ON FUNCTION pawl._state_in(regclass, name, text[]) IS
-'internal: the condition of the claim index on the state: state IN (''ready'', ''waiting''), in the order of the diagram; a domain over an enum is cast to the enum';
+'internal: the condition of the claim index on the state, in the order of the diagram; domains are cast to their
+enum';
 
 -- The same for queries. A literal beside an enum is what its type's owner can cast: pawl._among is planned as what the index has.
 CREATE FUNCTION pawl._state_among(relation regclass, state_column name, states text[]) RETURNS text
@@ -58,7 +59,8 @@ AS $function$
      WHERE bound.due_column IS NOT NULL
 $function$;
 COMMENT ON FUNCTION pawl._work_indexes(pawl.binding) IS
-'internal: the indexes that claims, leases and timers of a lifecycle need; anchor is the column by which each is known again, condition the predicate as queries have it';
+'internal: the indexes for claims, leases and timers; anchor: the column that identifies each; condition: its
+predicate';
 
 -- The index of a kind that a table has; null when there is none. Its first column, or for claims a column of its predicate, is
 -- the anchor.

@@ -35,7 +35,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._claim_order(text) IS
-'internal: reads claim_order, "priority desc, created_at". 42601: cannot be read; 0A000: NULLS FIRST or LAST; 42701: a column twice';
+'internal: reads claim_order; 42601: invalid; 0A000: NULLS FIRST or LAST; 42701: a column twice';
 
 CREATE FUNCTION pawl._owned_states(machine text, version integer) RETURNS text[]
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -81,7 +81,7 @@ AS $function$
      WHERE w.name IS NOT NULL
 $function$;
 COMMENT ON FUNCTION pawl._work_columns(pawl.binding) IS
-'internal: the managed columns of a binding: types they may have, how one is made, whether pawl writes it and writes null';
+'internal: the managed columns of a binding: allowed types, type to create, whether they are written, also null';
 
 -- The first managed column that is missing or of the wrong kind; message is null when all are right. Reads catalogs only.
 CREATE FUNCTION pawl._work_column_problem(bound pawl.binding, OUT code text, OUT message text, OUT detail text, OUT hint text)
@@ -135,7 +135,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._work_column_problem(pawl.binding) IS
-'internal: the first managed column that is missing (42703), of the wrong type (42804), not null (22023) or generated (0A000)';
+'internal: the first managed column that is missing (42703), mistyped (42804), not null (22023) or generated (0A000)';
 
 CREATE FUNCTION pawl._claim_column_problem(bound pawl.binding, OUT code text, OUT message text, OUT detail text, OUT hint text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER

@@ -350,7 +350,7 @@ AS $function$
         pawl._log_end(bound), bound.history, pawl._same_key('o', bound.log_key_columns, 'l', bound.log_key_columns, bound.history))
 $function$;
 COMMENT ON FUNCTION pawl._stays_statement(pawl.binding) IS
-'internal: a query of how long rows stayed in each state, in seconds: of the entries at the end of the log the newest 300 a state';
+'internal: a query of the seconds that rows stayed in each state: the newest 300 entries of a state';
 
 CREATE FUNCTION pawl._same_owner(relation regclass, VARIADIC others regclass[]) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -451,7 +451,8 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._owner_statements(regclass, name, text) IS
-'internal: the statements that pawl.read_as_owner runs, and the role. claimable, other, owners, timers, states, states_sampled: counts; stays: times in the states, of the log; verify, verify_work, log: what pawl.verify reads';
+'internal: the statements of pawl.read_as_owner and the role: counts, times in the states, or the checks of
+pawl.verify';
 
 CREATE VIEW pawl.queue_depth WITH (security_invoker = true) AS SELECT * FROM pawl._queue_depth();
 COMMENT ON VIEW pawl.queue_depth IS

@@ -94,7 +94,12 @@ TEST(Settings, EveryNameHasAType) {
 TEST(Settings, TheExampleFileHasTheDefaults) {
     Settings settings;
     for (const pawl::Setting& one : settings_table().list({}))
-        if (one.type == "number") settings_table().set(settings, one.name, one.initial == "1" ? "2" : "1000");
+        if (one.type == "number") {
+            std::string least = one.range.substr(0, one.range.find(" to "));
+            std::erase(least, ',');
+            settings_table().set(settings, one.name,
+                                 least == one.initial ? std::to_string(std::stoi(least) + 1) : least);
+        }
     settings.wake = false;
     settings.pooler = pawl::Pooler::session;
     settings.publish.clear();
