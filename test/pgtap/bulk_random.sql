@@ -51,12 +51,12 @@ exception when others then
     return what || ': ' || sqlerrm;
 end $$;
 create procedure play(moves int) language plpgsql as $$
-declare o uuid; what text; i int := 0;
+declare o uuid; what text; i int := 0; most constant int := case when current_setting('random.long')::boolean then 3000 else 600 end;
 begin
     select s.operation into o from pawl_bulk.submit('random', rows => (select jsonb_agg(jsonb_build_object('n', n)) from generate_series(1, 40) n)) s;
     commit;
-    -- on until all of it was seen
-    while i < moves or i < 3000 and ((select count(*) = 0 from pawl_bulk.events where type = 'RetrySubmitted') or (select count(distinct to_state) < 6 from pawl_bulk.record_transitions)) loop
+    -- on until all of it was seen; an operation that stands still makes room for the next
+    while i < moves or i < most and ((select count(*) = 0 from pawl_bulk.events where type = 'RetrySubmitted') or (select count(distinct to_state) < 6 from pawl_bulk.record_transitions)) loop
         i := i + 1;
         what := public.anything(o);
         commit;

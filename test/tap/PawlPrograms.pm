@@ -36,7 +36,7 @@ sub begin_program
 	my ($node, $name, @arguments) = @_;
 	my %run = (out => '', err => '', name => $name);
 	local %ENV = (%ENV, PGHOST => $node->host, PGPORT => $node->port, PGDATABASE => 'postgres', PGUSER => 'postgres', PGOPTIONS => '');
-	$ENV{PGUSER} = $as // $node->safe_psql('postgres', 'select current_user');
+	$ENV{PGUSER} = $as // getpwuid($>);
 	@ENV{qw(PGHOST PGPORT)} = @$through if $through;
 	$run{harness} = IPC::Run::start([ program($name), @arguments ], '<', \'', '>', \$run{out}, '2>', \$run{err},
 		IPC::Run::timeout(10 * $PostgreSQL::Test::Utils::timeout_default));
