@@ -48,7 +48,7 @@ begin_one($_) for 0 .. $#kinds;
 sub claimed_rows
 {
 	my ($run) = @_;
-	for (1 .. 50)
+	for (1 .. 300)
 	{
 		kill 'STOP', $run->{pid};
 		$run->{harness}->pump_nb;
