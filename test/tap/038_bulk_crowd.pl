@@ -40,7 +40,7 @@ my @files = map {
 
 my @crowd;
 my @kinds = ([ 'pawld', '--longest-poll-ms', 100, '--batch', 20 ]) x 3;
-push @kinds, ([ 'example_devices', 800, 100 ]) x 4;
+push @kinds, ([ 'example_devices', 3000, 500 ]) x 4;
 sub begin_one { my ($i) = @_; $crowd[$i] = begin_program($node, @{ $kinds[$i] }); return }
 begin_one($_) for 0 .. $#kinds;
 
