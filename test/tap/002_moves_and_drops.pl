@@ -63,7 +63,7 @@ alter table new_home.works_moves owner to keeper;
 grant usage, create on schema new_home to keeper;
 SQL
 rejected($node, "update new_home.works set state_now = 'packed' where name = 'a'", 'PW001', 'new owner: validated');
-rejected($node, "set role keeper; update new_home.works set state_now = 'packed' where name = 'a'", 'PW001', 'the new owner's own changes are validated');
+rejected($node, "set role keeper; update new_home.works set state_now = 'packed' where name = 'a'", 'PW001', 'changes by the new owner are validated');
 accepted($node, "set role keeper; update new_home.works set state_now = 'lost' where name = 'a'", 'and logged');
 rejected($node, "set role keeper; delete from new_home.works_moves", 'PW006', 'even the owner cannot edit the log');
 rejected($node, "set role stranger; select pawl.release('new_home.works')", '42501', 'no stranger releases it');

@@ -69,7 +69,7 @@ is(one($subscriber, 'select count(*) from ignoring_transitions'), 0, 'ignoring: 
 is(one($subscriber, "select string_agg(distinct relation || ' ' || problem, ', ') from pawl.verify()"), 'ignoring log_missing', 'verify says so of that table only');
 
 # State changes of a subscriber's own clients are validated where it enforces.
-rejected($subscriber, "update validated set state = 'worn' where id = 4", 'PW001', 'a state change of the subscriber's own client is validated');
+rejected($subscriber, "update validated set state = 'worn' where id = 4", 'PW001', 'a state change by a client of the subscriber is validated');
 rejected($subscriber, "update mirrored set state = 'worn' where id = 4", 'PW001', 'also beside a mirrored log');
 
 # An illegal change arrives: it is rejected, the worker says why, the others go on; then the cause is removed.
