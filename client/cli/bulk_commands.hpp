@@ -13,7 +13,7 @@ void add_bulk_submit(Program& program, Command& bulk);
 sql::Rows operation_status(pqxx::connection& connection, const std::string& operation);
 void print_operation(const Program& program, pqxx::connection& connection, const std::string& operation);
 
-// Until it rests; 0 if it is Completed, else 1.
+// Prints progress until the operation has ended. Returns 0 if it is Completed, else 1.
 int follow_operation(const Program& program, pqxx::connection& connection, const std::string& operation);
 
 }  // namespace pawl::cli

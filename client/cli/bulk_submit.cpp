@@ -88,15 +88,18 @@ private:
 std::string percent_bar(std::uint64_t done, std::uint64_t total) {
     const int percent = total > 0 ? static_cast<int>(std::min<std::uint64_t>(100, done * 100 / total)) : 0;
     const int full = percent * 40 / 100;
-    return "[" + std::string(static_cast<std::size_t>(full), '#') + std::string(static_cast<std::size_t>(40 - full), '.') + "] " + std::to_string(percent) + "%";
+    return "[" + std::string(static_cast<std::size_t>(full), '#') +
+           std::string(static_cast<std::size_t>(40 - full), '.') + "] " + std::to_string(percent) + "%";
 }
 
 std::string line_of(const sql::Row& status, bool with_rate) {
     const std::string state = status["status"].as<std::string>();
-    if (state == "Pending" || state == "Validating") return state + "  " + status["validated_rows"].as<std::string>() + " rows validated";
-    std::string line = percent_bar(status["processed_rows"].as<std::uint64_t>(), status["total_rows"].as<std::uint64_t>()) + "  " +
-                       status["processed_rows"].as<std::string>() + " of " + status["total_rows"].as<std::string>() + " rows, " +
-                       status["failed_rows"].as<std::string>() + " failed";
+    if (state == "Pending" || state == "Validating")
+        return state + "  " + status["validated_rows"].as<std::string>() + " rows validated";
+    std::string line =
+        percent_bar(status["processed_rows"].as<std::uint64_t>(), status["total_rows"].as<std::uint64_t>()) + "  " +
+        status["processed_rows"].as<std::string>() + " of " + status["total_rows"].as<std::string>() + " rows, " +
+        status["failed_rows"].as<std::string>() + " failed";
     if (with_rate && !status["rate"].is_null()) line += ", " + status["rate"].as<std::string>() + " rows/s";
     return line + "  " + state + (status["paused_at"].is_null() ? "" : " (paused)");
 }
@@ -119,19 +122,26 @@ void add_bulk_submit(Program& program, Command& bulk) {
     auto given = std::make_shared<Arguments>();
     BulkRequest& request = given->request;
     auto* command = bulk.add_subcommand("submit", "upload a file of rows as an operation and print its id");
-    command->add_option("file", request.file, "CSV, NDJSON or a JSON array, plain or gzip; - is standard input")->required();
+    command->add_option("file", request.file, "CSV, NDJSON or a JSON array, plain or gzip; - is standard input")
+        ->required();
     command->add_option("--operation", request.definition, "name of the definition")->required();
-    command->add_option("--format", request.format, "csv, ndjson or json; default: as the file is called")->check(IsMember{{"csv", "ndjson", "json"}});
-    command->add_option("--delimiter", given->delimiter, "between the fields of CSV: one character or tab; default: comma, tab for .tsv");
+    command->add_option("--format", request.format, "csv, ndjson or json; default: as the file is called")
+        ->check(IsMember{{"csv", "ndjson", "json"}});
+    command->add_option("--delimiter", given->delimiter,
+                        "between the fields of CSV: one character or tab; default: comma, tab for .tsv");
     command->add_option("--quote", given->quote, "around the fields of CSV; default: \"; none: there is none");
-    command->add_option("--escape", given->escape, "before a quote inside a quoted field; default: the quote, written twice");
+    command->add_option("--escape", given->escape,
+                        "before a quote inside a quoted field; default: the quote, written twice");
     command->add_option("--columns", given->columns, "names of the columns of CSV, comma separated");
     command->add_flag("--no-header", given->no_header, "the first line is a row");
     command->add_option("--rename", given->renamed, "column=field: another name for a column of the header");
-    command->add_option("--encoding", request.encoding, "as iconv calls it; default: UTF-8, or UTF-16 by its byte order mark");
-    command->add_option("--longest-row", request.longest_row, "bytes; a longer row is malformed; default: 1048576")->check(Range{1000, 1 << 28});
+    command->add_option("--encoding", request.encoding,
+                        "as iconv calls it; default: UTF-8, or UTF-16 by its byte order mark");
+    command->add_option("--longest-row", request.longest_row, "bytes; a longer row is malformed; default: 1048576")
+        ->check(Range{1000, 1 << 28});
     command->add_option("--metadata", given->metadata, "a JSON object");
-    command->add_option("--notify", given->notify, "who is told how it ends: [{\"channel\", \"target\", \"triggers\"}] as JSON");
+    command->add_option("--notify", given->notify,
+                        "notices of the end: [{\"channel\", \"target\", \"triggers\"}] as JSON");
     command->add_option("--key", request.idempotency_key, "idempotency key: the same again is the same operation");
     command->add_flag("--once", request.once, "the checksum of the file is the key");
     command->add_option("--created-by", request.created_by, "default: the database user");
@@ -144,15 +154,22 @@ void add_bulk_submit(Program& program, Command& bulk) {
             {
                 Progress progress(program);
                 made = submit_bulk(program.connection, complete(*given), [&](const BulkProgress& now) {
-                    const std::string line = (now.size > 0 ? percent_bar(now.read, now.size) + "  " : "") + std::to_string(now.rows) + " rows uploaded";
+                    const std::string line = (now.size > 0 ? percent_bar(now.read, now.size) + "  " : "") +
+                                             std::to_string(now.rows) + " rows uploaded";
                     progress.tell(line, line);
                 });
             }
-            if (!made.input_error.empty()) std::cerr << "pawl: the input could not be read to its end: " << made.input_error << '\n';
+            if (!made.input_error.empty())
+                std::cerr << "pawl: the input could not be read to its end: " << made.input_error << '\n';
             if (!given->follow || !program.output.json)
                 print(program.output,
-                      {{"operation", made.operation}, {"created", made.created}, {"rows", made.rows}, {"malformed", made.malformed}, {"checksum", made.checksum},
-                       {"input_error", made.input_error.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(made.input_error)}},
+                      {{"operation", made.operation},
+                       {"created", made.created},
+                       {"rows", made.rows},
+                       {"malformed", made.malformed},
+                       {"checksum", made.checksum},
+                       {"input_error", made.input_error.empty() ? nlohmann::ordered_json()
+                                                                : nlohmann::ordered_json(made.input_error)}},
                       made.operation);
             if (!given->follow) return made.input_error.empty() ? fine : findings;
             const auto connected = connect(program.connection);

@@ -7,9 +7,13 @@
 
 namespace pawl::cli {
 
-void usage_error(const std::string& problem) { throw CLI::ValidationError(problem); }
+void usage_error(const std::string& problem) {
+    throw CLI::ValidationError(problem);
+}
 
-void usage_error(const std::string& option, const std::string& problem) { throw CLI::ValidationError(option, problem); }
+void usage_error(const std::string& option, const std::string& problem) {
+    throw CLI::ValidationError(option, problem);
+}
 
 Option* Option::required() {
     option_->required();
@@ -35,11 +39,17 @@ Command* Command::add_subcommand(const std::string& name, const std::string& mea
     return commands_.emplace_back(std::make_unique<Command>(app_->add_subcommand(name, meaning))).get();
 }
 
-void Command::require_subcommand(int count) { app_->require_subcommand(count); }
+void Command::require_subcommand(int count) {
+    app_->require_subcommand(count);
+}
 
-void Command::callback(std::function<void()> body) { app_->callback(std::move(body)); }
+void Command::callback(std::function<void()> body) {
+    app_->callback(std::move(body));
+}
 
-Option* Command::kept(CLI::Option* option) { return options_.emplace_back(std::make_unique<Option>(option)).get(); }
+Option* Command::kept(CLI::Option* option) {
+    return options_.emplace_back(std::make_unique<Option>(option)).get();
+}
 
 Option* Command::add_option(const std::string& name, std::string& into, const std::string& meaning) {
     return kept(app_->add_option(name, into, meaning));

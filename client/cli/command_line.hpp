@@ -1,5 +1,5 @@
-// May throw. How a command line is declared: what `pawl` needs of CLI11. Its templates are slow to compile, so no other
-// files than main.cpp and command_line.cpp include them.
+// May throw. Declares a command line: the part of CLI11 that `pawl` needs. CLI11 is slow to compile, so only main.cpp
+// and command_line.cpp include it.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ class Option;
 
 namespace pawl::cli {
 
-// A problem with what was typed: the program says it and ends with `usage`.
+// Ends the program with the exit code `usage` and a message.
 [[noreturn]] void usage_error(const std::string& problem);
 [[noreturn]] void usage_error(const std::string& option, const std::string& problem);
 

@@ -1,4 +1,4 @@
-// May throw. The commands of `pawl`: each adds itself to the program and says what to run when it is given.
+// May throw. The commands of `pawl`. Each adds itself to the program and sets what to run.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace pawl::cli {
 
-enum ExitCode { fine = 0, findings = 1, usage = 2, refused = 3, no_connection = 4 };
+enum ExitCode { fine = 0, findings = 1, usage = 2, rejected = 3, no_connection = 4 };
 
 struct Program {
     Command app;
@@ -20,7 +20,7 @@ struct Program {
     ConnectionSettings connection{.application_name = "pawl"};
     std::function<int()> chosen{};
 
-    // A command that needs the database.
+    // Makes `body` run, with a connection, when the command is given. It returns the exit code.
     void run(Command* command, std::function<int(pqxx::connection&)> body);
 };
 

@@ -1,5 +1,4 @@
-// pawl: machines and workflows from the command line. Exit codes: 0 fine, 1 something was found, 2 usage, 3 the database refused, 4 no
-// connection.
+// pawl: machines and workflows from the command line.
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -12,6 +11,7 @@
 
 #include "commands.hpp"
 #include "secrets.hpp"
+#include "settings_table.hpp"
 #include "wfformat.hpp"
 
 namespace pawl::cli {
@@ -20,7 +20,9 @@ void Program::run(Command* command, std::function<int(pqxx::connection&)> body) 
     command->callback([this, body = std::move(body)] {
         chosen = [this, body] {
             if (has_password(connection.target))
-                throw Error("", "a password in a flag is seen by every user of the machine; libpq takes it from PGPASSFILE, PGSERVICE or PGPASSWORD");
+                throw Error(
+                    "",
+                    "every user of the machine can read a password in a flag: use PGPASSFILE, PGSERVICE or PGPASSWORD");
             const auto connected = connect(connection);
             return body(*connected);
         };
@@ -43,7 +45,8 @@ std::string long_options(const CLI::App& command) {
     return options;
 }
 
-// What may stand behind a command, and the same for each command below it: `path` is how the command is called, a blank before each word.
+// What may stand behind a command, and the same for each command below it: `path` is how the command is called, a blank
+// before each word.
 void add_cases(const CLI::App& command, const std::string& path, std::string& known, std::string& cases) {
     std::string words;
     for (const CLI::App* below : command.get_subcommands({})) {
@@ -63,9 +66,12 @@ std::string completion_script(const CLI::App& app) {
            "_pawl() {\n"
            "    local word=${COMP_WORDS[COMP_CWORD]} path= words= each\n"
            "    for each in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
-           "        case \"$path $each\" in " + known + ") path+=\" $each\" ;; esac\n"
+           "        case \"$path $each\" in " +
+           known +
+           ") path+=\" $each\" ;; esac\n"
            "    done\n"
-           "    case $path in\n" + cases +
+           "    case $path in\n" +
+           cases +
            "    esac\n"
            "    COMPREPLY=($(compgen -W \"$words --json --database\" -- \"$word\"))\n"
            "}\n"
@@ -84,14 +90,17 @@ void add_completion(Program& program) {
 // What is not known of a command line says more than what it lacks.
 std::string usage_problem(const CLI::App* app, const CLI::Error& problem) {
     const std::vector<std::string> strange = app->remaining(true);
-    const bool lacks_command = problem.get_name() == "RequiredError" && std::string(problem.what()).starts_with("A subcommand");
+    const bool lacks_command =
+        problem.get_name() == "RequiredError" && std::string(problem.what()).starts_with("A subcommand");
     std::string text = problem.what();
-    if (lacks_command) text = strange.empty() ? "which command?" : "there is no command \"" + shown(strange.front()) + "\"";
+    if (lacks_command)
+        text = strange.empty() ? "which command?" : "there is no command \"" + shown(strange.front()) + "\"";
     if (text.find("not expected") != std::string::npos) {
         text = "not expected:";
         for (const std::string& one : strange) text += " " + shown(one);
     }
-    return "pawl: " + without_passwords(text) + "\npawl --help lists the commands, pawl COMMAND --help says what one takes\n";
+    return "pawl: " + without_passwords(text) +
+           "\npawl --help lists the commands, pawl COMMAND --help says what one takes\n";
 }
 
 void add_group(Program& program, const char* title, void (*add)(Program&)) {
@@ -101,19 +110,67 @@ void add_group(Program& program, const char* title, void (*add)(Program&)) {
     for (std::size_t i = before; i < all.size(); ++i) all[i]->group(title);
 }
 
+// The settings of this program, which are flags of every command.
+const SettingsTable<Program>& settings_table() {
+    static const SettingsTable<Program> table(
+        "PAWL",
+        {{"database", member<&Program::connection, &ConnectionSettings::target>, any(), "",
+          "libpq connection string (dbname=shop) or URI; what it leaves out comes from PGHOST, PGDATABASE and so on"},
+         {"json", member<&Program::output, &Output::json>, any(), "", "Print JSON"}});
+    return table;
+}
+
+void add_settings(Program& program) {
+    program.app.add_flag("--json", program.output.json, settings_table().find("json").description);
+    program.app.add_option("-d,--database", program.connection.target, settings_table().find("database").description);
+}
+
+std::vector<Setting> settings_of(const std::string& program) {
+    if (program == "worker") return list_settings(WorkerSettings());
+    if (program == "row_worker") return list_settings(RowWorkerSettings());
+    if (program == "saga_worker") return list_settings(SagaWorkerSettings());
+    return list_settings(ConductorSettings());
+}
+
+void add_settings_command(Program& program) {
+    auto* command =
+        program.app.add_subcommand("settings", "print what a worker or conductor reads from its environment");
+    auto kind = std::make_shared<std::string>();
+    command->add_option("kind", *kind, "worker, row_worker, saga_worker or conductor")
+        ->required()
+        ->check(IsMember{{"worker", "row_worker", "saga_worker", "conductor"}});
+    command->callback([&program, kind] {
+        program.chosen = [&program, kind] {
+            auto list = nlohmann::ordered_json::array();
+            const std::vector<Setting> settings = settings_of(*kind);
+            for (const Setting& one : settings)
+                list.push_back({{"name", one.name},
+                                {"variable", one.variable},
+                                {"type", one.type},
+                                {"default", one.initial},
+                                {"unit", one.unit},
+                                {"range", one.range},
+                                {"description", one.description}});
+            print(program.output, list, settings_as_markdown(settings));
+            return fine;
+        };
+    });
+}
+
 void add_commands(Program& program) {
     program.app.require_subcommand(1);
     program.app.app()->fallthrough();
     program.app.app()->failure_message(usage_problem);
     program.app.app()->set_version_flag("--version", "pawl " PAWL_VERSION, "print the version and exit");
-    program.app.add_flag("--json", program.output.json, "print JSON");
-    program.app.add_option("-d,--database", program.connection.target, "libpq connection string (dbname=shop) or URI; default: PGHOST and its like");
-    add_group(program, "Lifecycles and the record", add_machine_commands);
+    add_settings(program);
+    add_group(program, "Machines and logs", add_machine_commands);
     add_group(program, "Workflows (pawl_dag)", add_task_commands);
     add_group(program, "Operators of workflows", add_operator_commands);
     add_group(program, "Other packs", [](Program& all) { add_bulk_commands(all), add_saga_commands(all); });
-    add_group(program, "The shell", add_completion);
-    program.app.app()->footer("Ends with 0: fine; 1: something was found; 2: usage, or a file that cannot be read or written; 3: the database refused; 4: no connection.");
+    add_group(program, "The programs", [](Program& all) { add_settings_command(all), add_completion(all); });
+    program.app.app()->footer(
+        "Exit status: 0 success; 1 a finding; 2 usage, or a file that cannot be read or written;\n"
+        "3 rejected by the database; 4 no connection.");
 }
 
 }  // namespace
@@ -131,11 +188,11 @@ int main(int argc, char** argv) {
     } catch (const CLI::ParseError& problem) {
         return app.exit(problem) == 0 ? fine : usage;  // which prints it
     } catch (const pawl::ConnectionLost& problem) {
-        std::cerr << "pawl: " << refusal(pawl::Error("", problem.what())) << '\n';  // its code is the library's own
+        std::cerr << "pawl: " << message_of(pawl::Error("", problem.what())) << '\n';  // its code is the library's own
         return no_connection;
     } catch (const pawl::Error& problem) {
-        std::cerr << "pawl: " << refusal(problem) << '\n';
-        return problem.sqlstate().empty() ? usage : refused;
+        std::cerr << "pawl: " << message_of(problem) << '\n';
+        return problem.sqlstate().empty() ? usage : rejected;
     } catch (const std::exception& problem) {
         std::cerr << "pawl: " << pawl::without_passwords(problem.what()) << '\n';
         return usage;

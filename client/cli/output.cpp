@@ -12,25 +12,43 @@ namespace pawl::cli {
 namespace {
 
 nlohmann::ordered_json value_of(const sql::Field& field) {
-    enum : pqxx::oid { boolean = 16, bigint = 20, smallint = 21, integer = 23, json = 114, real = 700, double_precision = 701, numeric = 1700, jsonb = 3802 };
+    enum : pqxx::oid {
+        boolean = 16,
+        bigint = 20,
+        smallint = 21,
+        integer = 23,
+        json = 114,
+        real = 700,
+        double_precision = 701,
+        numeric = 1700,
+        jsonb = 3802
+    };
     if (field.is_null()) return nullptr;
     switch (field.type()) {
-        case boolean: return field.as<bool>();
+        case boolean:
+            return field.as<bool>();
         case bigint:
         case smallint:
-        case integer: return field.as<std::int64_t>();
+        case integer:
+            return field.as<std::int64_t>();
         case json:
-        case jsonb: return parse_ordered_json(field.c_str());
+        case jsonb:
+            return parse_ordered_json(field.c_str());
         case real:
         case double_precision:
-        case numeric: return field.as<std::string>().find_first_not_of("+-.0123456789eE") == std::string::npos ? parse_ordered_json(field.c_str()) : nlohmann::ordered_json(field.c_str());
-        default: return field.as<std::string>();
+        case numeric:
+            return field.as<std::string>().find_first_not_of("+-.0123456789eE") == std::string::npos
+                       ? parse_ordered_json(field.c_str())
+                       : nlohmann::ordered_json(field.c_str());
+        default:
+            return field.as<std::string>();
     }
 }
 
 // Columns on a terminal, not bytes.
 std::size_t width_of(const std::string& text) {
-    return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](unsigned char c) { return (c & 0xC0) != 0x80; }));
+    return static_cast<std::size_t>(
+        std::count_if(text.begin(), text.end(), [](unsigned char c) { return (c & 0xC0) != 0x80; }));
 }
 
 void print_line(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths) {
@@ -77,25 +95,32 @@ void print(const Output& output, const nlohmann::ordered_json& value, const std:
 
 std::string mermaid_of(const nlohmann::json& steps) {
     std::map<std::string, std::string> ids;  // names may be no identifiers
-    for (const auto& step : steps) ids.emplace(step.at("name").get<std::string>(), "s" + std::to_string(ids.size() + 1));
-    std::string drawing = "flowchart TD\n", edges, classes;
+    for (const auto& step : steps)
+        ids.emplace(step.at("name").get<std::string>(), "s" + std::to_string(ids.size() + 1));
+    std::string text = "flowchart TD\n", links;
     for (const auto& step : steps) {
         const std::string id = ids.at(step.at("name").get<std::string>());
         std::string label = step.at("name").get<std::string>();
-        for (std::size_t at = 0; (at = label.find('"', at)) != std::string::npos; at += 6) label.replace(at, 1, "#quot;");
-        drawing += "    " + id + "[\"" + label + "<br/>" + step.at("state").get<std::string>() + "\"]:::" + step.at("state").get<std::string>() + "\n";
-        for (const auto& parent : step.at("parents")) edges += "    " + ids.at(parent.get<std::string>()) + " --> " + id + "\n";
+        for (std::size_t at = 0; (at = label.find('"', at)) != std::string::npos; at += 6)
+            label.replace(at, 1, "#quot;");
+        text += "    " + id + "[\"" + label + "<br/>" + step.at("state").get<std::string>() +
+                "\"]:::" + step.at("state").get<std::string>() + "\n";
+        for (const auto& parent : step.at("parents"))
+            links += "    " + ids.at(parent.get<std::string>()) + " --> " + id + "\n";
     }
-    return drawing + edges +
-           "    classDef complete fill:#dafbe1,stroke:#1a7f37\n    classDef resolved_manually fill:#dafbe1,stroke:#1a7f37\n"
-           "    classDef in_progress fill:#ddf4ff,stroke:#0969da\n    classDef waiting_for_retry fill:#fff8c5,stroke:#9a6700\n"
+    return text + links +
+           "    classDef complete fill:#dafbe1,stroke:#1a7f37\n    classDef resolved_manually "
+           "fill:#dafbe1,stroke:#1a7f37\n"
+           "    classDef in_progress fill:#ddf4ff,stroke:#0969da\n    classDef waiting_for_retry "
+           "fill:#fff8c5,stroke:#9a6700\n"
            "    classDef error fill:#ffebe9,stroke:#cf222e\n    classDef cancelled fill:#eaeef2,stroke:#6e7781";
 }
 
 std::string progress_bar(int done, int total, int width) {
     const int filled = total > 0 ? width * std::clamp(done, 0, total) / total : width;
-    return "[" + std::string(static_cast<std::size_t>(filled), '#') + std::string(static_cast<std::size_t>(width - filled), '.') + "] " +
-           std::to_string(done) + "/" + std::to_string(total);
+    return "[" + std::string(static_cast<std::size_t>(filled), '#') +
+           std::string(static_cast<std::size_t>(width - filled), '.') + "] " + std::to_string(done) + "/" +
+           std::to_string(total);
 }
 
 }  // namespace pawl::cli

@@ -1,4 +1,4 @@
-// May throw. What the commands print: a table for people, JSON for programs.
+// May throw. Prints results: a table for people, JSON for programs.
 #pragma once
 
 #include <string>

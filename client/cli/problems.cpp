@@ -28,15 +28,17 @@ std::string kept_lines(const std::string& message) {
 // A database without the pack that a command is about says that a table or a function of it does not exist.
 std::string hint_of_missing_extension(const std::string& sqlstate, const std::string& text) {
     std::smatch found;
-    if ((sqlstate != "3F000" && sqlstate != "42P01" && sqlstate != "42883") || text.find("\nHINT:  ") != std::string::npos ||
+    if ((sqlstate != "3F000" && sqlstate != "42P01" && sqlstate != "42883") ||
+        text.find("\nHINT:  ") != std::string::npos ||
         !std::regex_search(text, found, std::regex("\\b(pawl(_dag|_bulk|_saga)?)(\\.|\" does not exist)")))
         return "";
-    return "\nHINT:  create extension " + found[1].str() + (found[2].matched ? " cascade" : "") + "; or --database names another database";
+    return "\nHINT:  create extension " + found[1].str() + (found[2].matched ? " cascade" : "") +
+           "; or --database names another database";
 }
 
 }  // namespace
 
-std::string refusal(const Error& problem) {
+std::string message_of(const Error& problem) {
     std::string text = kept_lines(problem.what());
     if (problem.sqlstate().empty()) return text;
     text = std::regex_replace(text, std::regex("^[^ :]{1,20}:  "), "");
@@ -47,10 +49,12 @@ std::string refusal(const Error& problem) {
 
 nlohmann::json json_of(const std::string& given, const std::string& text) {
     try {
-        if (const std::string excess = excess_in(text); !excess.empty()) throw std::invalid_argument(given + ": " + excess);
+        if (const std::string excess = excess_in(text); !excess.empty())
+            throw std::invalid_argument(given + ": " + excess);
         return nlohmann::json::parse(text);
     } catch (const nlohmann::json::parse_error& problem) {
-        throw std::invalid_argument(given + " is no JSON: " + std::regex_replace(problem.what(), std::regex("^\\[[^\\]]*\\] parse error "), ""));
+        throw std::invalid_argument(given + " is no JSON: " +
+                                    std::regex_replace(problem.what(), std::regex("^\\[[^\\]]*\\] parse error "), ""));
     }
 }
 

@@ -1,4 +1,4 @@
-// May throw. How the command line says what went wrong, and reads JSON that people type.
+// May throw. Error messages of the command line, and JSON that people type.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace pawl::cli {
 
-// Message and SQLSTATE, DETAIL and HINT, a line each: without the statement of this program that failed and the functions it was in.
-std::string refusal(const Error& problem);
+// Message and SQLSTATE, DETAIL and HINT, one line each, without the failed statement and its CONTEXT.
+std::string message_of(const Error& problem);
 
-// Where the text is no JSON, the problem names what was given: an option, or a file.
+// Parses JSON. `given` names its source in the error: an option, or a file.
 nlohmann::json json_of(const std::string& given, const std::string& text);
 
 }  // namespace pawl::cli

@@ -18,27 +18,34 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr const char* flow_statement =
-    "SELECT f.flow_uuid AS flow, f.name, d.version, f.state, f.run, f.inputs, f.problem, pawl_saga.errors(f.flow_uuid) AS errors, f.created_at, f.entered_at, d.structure"
+    "SELECT f.flow_uuid AS flow, f.name, d.version, f.state, f.run, f.inputs, f.problem, pawl_saga.errors(f.flow_uuid) "
+    "AS errors, f.created_at, f.entered_at, d.structure"
     "  FROM pawl_saga.flows f JOIN pawl_saga.definitions d USING (definition_uuid) WHERE f.flow_uuid = $1::uuid";
 
 constexpr const char* atoms_statement =
     "SELECT a.node, a.kind, a.name, a.state, a.intention, a.worker, a.progress, a.result, a.failure, a.revert_failure,"
     "       x.attempt, r.controller ->> 'attempts' AS attempts,"
-    "       CASE WHEN a.kind = 'retry' AND a.due_at > clock_timestamp() THEN round(extract(epoch FROM a.due_at - clock_timestamp()), 1) END AS again_in_seconds"
-    "  FROM pawl_saga.atoms a LEFT JOIN pawl_saga.retries r ON a.kind = 'retry' AND r.flow_uuid = a.flow_uuid AND r.node = a.node"
-    "  LEFT JOIN LATERAL (SELECT nullif(count(*), 0) AS attempt FROM pawl_saga.attempts t WHERE t.flow_uuid = r.flow_uuid AND t.node = r.node AND t.closed_at IS NULL) x ON true"
+    "       CASE WHEN a.kind = 'retry' AND a.due_at > clock_timestamp() THEN round(extract(epoch FROM a.due_at - "
+    "clock_timestamp()), 1) END AS again_in_seconds"
+    "  FROM pawl_saga.atoms a LEFT JOIN pawl_saga.retries r ON a.kind = 'retry' AND r.flow_uuid = a.flow_uuid AND "
+    "r.node = a.node"
+    "  LEFT JOIN LATERAL (SELECT nullif(count(*), 0) AS attempt FROM pawl_saga.attempts t WHERE t.flow_uuid = "
+    "r.flow_uuid AND t.node = r.node AND t.closed_at IS NULL) x ON true"
     " WHERE a.flow_uuid = $1::uuid ORDER BY a.node";
 
 // In the order of their times; an entry may come to be seen after later ones.
 constexpr const char* timeline_statement =
-    "SELECT t.id, t.created_at AS at, to_char(t.created_at, 'HH24:MI:SS.MS') AS time, CASE WHEN t.who = '$flow' THEN f.name ELSE t.who END AS who, t.who = '$flow' AS of_flow,"
+    "SELECT t.id, t.created_at AS at, to_char(t.created_at, 'HH24:MI:SS.MS') AS time, CASE WHEN t.who = '$flow' THEN "
+    "f.name ELSE t.who END AS who, t.who = '$flow' AS of_flow,"
     "       t.from_state, t.to_state, t.event, t.processor, t.metadata ->> 'reason' AS reason"
     "  FROM pawl_saga.timeline t JOIN pawl_saga.flows f USING (flow_uuid)"
-    " WHERE t.flow_uuid = $1::uuid AND t.from_state IS NOT NULL AND ($2 = '' OR t.who = $2) ORDER BY t.created_at, t.id";
+    " WHERE t.flow_uuid = $1::uuid AND t.from_state IS NOT NULL AND ($2 = '' OR t.who = $2) ORDER BY t.created_at, "
+    "t.id";
 
 std::string message_of(const ordered_json& failure) {
     if (!failure.is_object() || !failure.contains("message")) return {};
-    const std::string message = failure.at("message").is_string() ? failure.at("message").get<std::string>() : failure.at("message").dump();
+    const std::string message =
+        failure.at("message").is_string() ? failure.at("message").get<std::string>() : failure.at("message").dump();
     return message.substr(0, message.find('\n'));
 }
 
@@ -47,10 +54,14 @@ std::string note_of(const ordered_json& atom) {
     const auto add = [&](const std::string& part) {
         if (!part.empty()) note += (note.empty() ? "" : ", ") + part;
     };
-    if (!atom.at("attempt").is_null()) add("attempt " + atom.at("attempt").dump() + (atom.at("attempts").is_null() ? "" : " of " + atom.at("attempts").get<std::string>()));
+    if (!atom.at("attempt").is_null())
+        add("attempt " + atom.at("attempt").dump() +
+            (atom.at("attempts").is_null() ? "" : " of " + atom.at("attempts").get<std::string>()));
     if (!atom.at("again_in_seconds").is_null()) add("again in " + atom.at("again_in_seconds").dump() + " s");
-    if (atom.at("state") == "RUNNING" && !atom.at("progress").is_null()) add(std::to_string(static_cast<int>(atom.at("progress").get<double>() * 100)) + " %");
-    if (atom.at("intention") == "REVERT" && (atom.at("state") == "SUCCESS" || atom.at("state") == "RUNNING")) add("to be reverted");
+    if (atom.at("state") == "RUNNING" && !atom.at("progress").is_null())
+        add(std::to_string(static_cast<int>(atom.at("progress").get<double>() * 100)) + " %");
+    if (atom.at("intention") == "REVERT" && (atom.at("state") == "SUCCESS" || atom.at("state") == "RUNNING"))
+        add("to be reverted");
     add(message_of(atom.at("failure")));
     if (const std::string why = message_of(atom.at("revert_failure")); !why.empty()) add("not undone: " + why);
     return note;
@@ -60,24 +71,28 @@ using Atoms = std::map<std::string, ordered_json>;
 
 std::string line_of(const ordered_json& atom, bool colours) {
     const std::string state = atom.at("state").get<std::string>(), note = note_of(atom);
-    return coloured(state, std::string(sign_of(state)) + " " + atom.at("name").get<std::string>(), colours) + "  " + state + (note.empty() ? "" : "  " + note);
+    return coloured(state, std::string(sign_of(state)) + " " + atom.at("name").get<std::string>(), colours) + "  " +
+           state + (note.empty() ? "" : "  " + note);
 }
 
-void draw_item(std::string& drawing, const ordered_json& item, const Atoms& atoms, const std::string& indent, bool colours) {
+void draw_item(std::string& text, const ordered_json& item, const Atoms& atoms, const std::string& indent,
+               bool colours) {
     std::vector<std::pair<std::string, const ordered_json*>> lines;
     if (item.contains("retry") && item.at("retry").is_object())
-        if (const auto retry = atoms.find(item.at("retry").at("name").get<std::string>()); retry != atoms.end()) lines.emplace_back(line_of(retry->second, colours), nullptr);
+        if (const auto retry = atoms.find(item.at("retry").at("name").get<std::string>()); retry != atoms.end())
+            lines.emplace_back(line_of(retry->second, colours), nullptr);
     if (item.contains("children"))
         for (const auto& child : item.at("children")) {
             if (child.contains("flow"))
-                lines.emplace_back(child.at("name").get<std::string>() + "  (" + child.at("flow").get<std::string>() + ")", &child);
+                lines.emplace_back(
+                    child.at("name").get<std::string>() + "  (" + child.at("flow").get<std::string>() + ")", &child);
             else if (const auto task = atoms.find(child.at("task").get<std::string>()); task != atoms.end())
                 lines.emplace_back(line_of(task->second, colours), nullptr);
         }
     for (std::size_t i = 0; i < lines.size(); ++i) {
         const bool last = i + 1 == lines.size();
-        drawing += indent + (last ? "└─ " : "├─ ") + lines[i].first + "\n";
-        if (lines[i].second) draw_item(drawing, *lines[i].second, atoms, indent + (last ? "   " : "│  "), colours);
+        text += indent + (last ? "└─ " : "├─ ") + lines[i].first + "\n";
+        if (lines[i].second) draw_item(text, *lines[i].second, atoms, indent + (last ? "   " : "│  "), colours);
     }
 }
 
@@ -93,9 +108,9 @@ int show_flow(const Program& program, pqxx::connection& connection, const std::s
 int export_flow(const Program& program, pqxx::connection& connection, const std::string& flow) {
     const auto found = sql::run_alone(connection, "SELECT pawl_saga.diagram($1::uuid)", flow);
     if (found[0][0].is_null()) throw Error("P0002", "there is no flow " + flow);
-    std::string drawing = found[0][0].as<std::string>();
-    if (!drawing.empty() && drawing.back() == '\n') drawing.pop_back();
-    print(program.output, {{"flow", flow}, {"mermaid", drawing}}, drawing);
+    std::string text = found[0][0].as<std::string>();
+    if (!text.empty() && text.back() == '\n') text.pop_back();
+    print(program.output, {{"flow", flow}, {"mermaid", text}}, text);
     return fine;
 }
 
@@ -107,16 +122,19 @@ FlowStatus status_of(pqxx::connection& connection, const std::string& flow) {
 }
 
 std::string line_of_move(const ordered_json& move, bool colours) {
-    const std::string to = move.at("to_state").get<std::string>(), who = move.at("who").get<std::string>();
-    return move.at("time").get<std::string>() + "  " + coloured(to, std::string(sign_of(to)) + " " + who, colours) + "  " + move.at("from_state").get<std::string>() + " → " + to +
+    const std::string to = move.at("to_state").get<std::string>(), subject = move.at("who").get<std::string>();
+    return move.at("time").get<std::string>() + "  " + coloured(to, std::string(sign_of(to)) + " " + subject, colours) +
+           "  " + move.at("from_state").get<std::string>() + " → " + to +
            (move.at("reason").is_null() ? "" : "  (" + move.at("reason").get<std::string>() + ")");
 }
 
-void add_of_flow(Program& program, Command& saga, const char* name, const char* meaning, int (*body)(const Program&, pqxx::connection&, const std::string&)) {
+void add_of_flow(Program& program, Command& saga, const char* name, const char* meaning,
+                 int (*body)(const Program&, pqxx::connection&, const std::string&)) {
     auto flow = std::make_shared<std::string>();
     auto* command = saga.add_subcommand(name, meaning);
     command->add_option("flow", *flow, "its id")->required();
-    program.run(command, [&program, flow, body](pqxx::connection& connection) { return body(program, connection, *flow); });
+    program.run(command,
+                [&program, flow, body](pqxx::connection& connection) { return body(program, connection, *flow); });
 }
 
 void add_list(Program& program, Command& saga) {
@@ -130,8 +148,10 @@ void add_list(Program& program, Command& saga) {
     program.run(command, [&program, state, name, limit](pqxx::connection& connection) {
         print(program.output,
               sql::run_alone(connection,
-                             "SELECT f.flow_uuid AS flow, f.name, f.state, f.run, f.inputs, coalesce(f.problem ->> 'message', '') AS problem, f.created_at, f.entered_at"
-                             " FROM pawl_saga.flows f WHERE ($1 = '' OR f.state = $1) AND ($2 = '' OR f.name = $2) ORDER BY f.flow_uuid DESC LIMIT $3::integer",
+                             "SELECT f.flow_uuid AS flow, f.name, f.state, f.run, f.inputs, coalesce(f.problem ->> "
+                             "'message', '') AS problem, f.created_at, f.entered_at"
+                             " FROM pawl_saga.flows f WHERE ($1 = '' OR f.state = $1) AND ($2 = '' OR f.name = $2) "
+                             "ORDER BY f.flow_uuid DESC LIMIT $3::integer",
                              *state, *name, *limit));
         return fine;
     });
@@ -148,17 +168,25 @@ void add_history(Program& program, Command& saga) {
     program.run(command, [&program, flow, atom, attempts](pqxx::connection& connection) {
         status_of(connection, *flow);
         if (!atom->empty() &&
-            sql::run_alone(connection, "SELECT FROM pawl_saga.atoms a WHERE a.flow_uuid = $1::uuid AND a.name = $2", *flow, *atom).empty())
+            sql::run_alone(connection, "SELECT FROM pawl_saga.atoms a WHERE a.flow_uuid = $1::uuid AND a.name = $2",
+                           *flow, *atom)
+                .empty())
             throw Error("P0002", "there is no task or retry \"" + *atom + "\" in flow " + *flow);
         if (*attempts)
-            print(program.output, sql::run_alone(connection,
-                                                 "SELECT r.name, a.attempt, a.value, a.failures, a.began_at, a.closed_at FROM pawl_saga.attempts a"
-                                                 " JOIN pawl_saga.retries r USING (flow_uuid, node) WHERE a.flow_uuid = $1::uuid AND ($2 = '' OR r.name = $2)"
-                                                 " ORDER BY a.node, a.attempt",
-                                                 *flow, *atom));
+            print(program.output,
+                  sql::run_alone(
+                      connection,
+                      "SELECT r.name, a.attempt, a.value, a.failures, a.began_at, a.closed_at FROM pawl_saga.attempts a"
+                      " JOIN pawl_saga.retries r USING (flow_uuid, node) WHERE a.flow_uuid = $1::uuid AND ($2 = '' OR "
+                      "r.name = $2)"
+                      " ORDER BY a.node, a.attempt",
+                      *flow, *atom));
         else
-            print(program.output, sql::run_alone(connection, "SELECT time, who, from_state, to_state, event, processor, reason FROM (" + std::string(timeline_statement) + ") t",
-                                                 *flow, *atom));
+            print(program.output,
+                  sql::run_alone(connection,
+                                 "SELECT time, who, from_state, to_state, event, processor, reason FROM (" +
+                                     std::string(timeline_statement) + ") t",
+                                 *flow, *atom));
         return fine;
     });
 }
@@ -184,45 +212,59 @@ std::string draw_flow(const ordered_json& flow, bool colours) {
         ++states[atom.at("state").get<std::string>()];
     }
     const std::string state = flow.at("state").get<std::string>();
-    std::string drawing = flow.at("name").get<std::string>() + "  " + coloured(state, state, colours) + "  " + std::to_string(tasks) + (tasks == 1 ? " task" : " tasks");
-    for (const auto& [of, count] : states) drawing += ", " + std::to_string(count) + " " + of;
-    drawing += "\n";
+    std::string text = flow.at("name").get<std::string>() + "  " + coloured(state, state, colours) + "  " +
+                       std::to_string(tasks) + (tasks == 1 ? " task" : " tasks");
+    for (const auto& [of, count] : states) text += ", " + std::to_string(count) + " " + of;
+    text += "\n";
     const auto& structure = flow.at("structure");
     if (structure.contains("flow"))
-        draw_item(drawing, structure, atoms, "", colours);
+        draw_item(text, structure, atoms, "", colours);
     else
-        drawing += "└─ " + line_of(flow.at("atoms").at(0), colours) + "\n";
+        text += "└─ " + line_of(flow.at("atoms").at(0), colours) + "\n";
     if (const std::string why = message_of(flow.at("problem")); !why.empty())
-        drawing += why + (flow.at("problem").contains("reason") && flow.at("problem").at("reason").is_string() ? ": " + flow.at("problem").at("reason").get<std::string>() : "") + "\n";
-    return drawing;
+        text += why +
+                (flow.at("problem").contains("reason") && flow.at("problem").at("reason").is_string()
+                     ? ": " + flow.at("problem").at("reason").get<std::string>()
+                     : "") +
+                "\n";
+    return text;
 }
 
 int follow_flow(const Program& program, pqxx::connection& connection, const std::string& flow) {
     std::set<std::string> seen;
     FlowStatus status;
     for (;; std::this_thread::sleep_for(std::chrono::milliseconds(200))) {
-        // the state first: what it says of the end is in the moves that are read then
+        // the state first: when it says that the flow has ended, the state changes read after it are complete
         status = status_of(connection, flow);
         const bool rests = status.ended() || status.state == "SUSPENDED";
         std::string lines;
         if (!program.output.json)
             for (const auto& move : as_json(sql::run_alone(connection, timeline_statement, flow, "")))
-                if (seen.insert(move.at("id").get<std::string>()).second) lines += line_of_move(move, program.output.colours) + "\n";
+                if (seen.insert(move.at("id").get<std::string>()).second)
+                    lines += line_of_move(move, program.output.colours) + "\n";
         if (!program.output.json && program.output.colours)
-            std::cout << "\r\033[K" << lines << progress_bar(status.settled, status.tasks, 40) << "  " << status.state << (rests ? "\n" : "") << std::flush;
+            std::cout << "\r\033[K" << lines << progress_bar(status.finished, status.tasks, 40) << "  " << status.state
+                      << (rests ? "\n" : "") << std::flush;
         else if (!program.output.json)
             std::cout << lines << std::flush;
         if (rests) break;
     }
     if (program.output.json)
-        print(program.output, {{"flow", status.flow}, {"state", status.state}, {"tasks", status.tasks}, {"settled", status.settled}, {"errors", status.errors}}, "");
+        print(program.output,
+              {{"flow", status.flow},
+               {"state", status.state},
+               {"tasks", status.tasks},
+               {"finished", status.finished},
+               {"errors", status.errors}},
+              "");
     return status.state == "SUCCESS" ? fine : findings;
 }
 
 void add_saga_views(Program& program, Command& saga) {
     add_list(program, saga);
     add_of_flow(program, saga, "show", "a flow as the tree of its structure, each task with its state", show_flow);
-    add_of_flow(program, saga, "follow", "watch a flow until it rests; ends with 1 unless it is a success", follow_flow);
+    add_of_flow(program, saga, "follow", "watch a flow until it rests; ends with 1 unless it is a success",
+                follow_flow);
     add_of_flow(program, saga, "export", "a flow as a Mermaid flowchart with the states of its tasks", export_flow);
     add_history(program, saga);
 }

@@ -15,7 +15,8 @@ namespace pawl::cli {
 namespace {
 
 constexpr const char* steps_statement =
-    "SELECT s.name, s.state, to_jsonb(ARRAY(SELECT p.name FROM pawl_dag.edges e JOIN pawl_dag.steps p ON p.task_uuid = e.task_uuid AND p.step_uuid = e.parent_uuid"
+    "SELECT s.name, s.state, to_jsonb(ARRAY(SELECT p.name FROM pawl_dag.edges e JOIN pawl_dag.steps p ON p.task_uuid = "
+    "e.task_uuid AND p.step_uuid = e.parent_uuid"
     "   WHERE e.task_uuid = s.task_uuid AND e.child_uuid = s.step_uuid ORDER BY p.level, p.name)) AS parents,"
     "  s.attempts, s.max_attempts, s.error, s.result"
     " FROM pawl_dag.steps s WHERE s.task_uuid = $1::uuid ORDER BY s.level, s.name";
@@ -29,7 +30,8 @@ TaskStatus status_of(pqxx::connection& connection, const std::string& task) {
 
 std::string note_of(const nlohmann::ordered_json& step) {
     std::string note;
-    if (step.at("attempts") > 1) note = "attempt " + step.at("attempts").dump() + " of " + step.at("max_attempts").dump();
+    if (step.at("attempts") > 1)
+        note = "attempt " + step.at("attempts").dump() + " of " + step.at("max_attempts").dump();
     if (step.at("error").is_object() && step.at("error").contains("message"))
         note += (note.empty() ? "" : ", ") + step.at("error").at("message").get<std::string>();
     return note;
@@ -39,12 +41,15 @@ int show_task(const Program& program, pqxx::connection& connection, const std::s
     const TaskStatus status = status_of(connection, task);
     const auto steps = as_json(sql::run_alone(connection, steps_statement, task));
     std::vector<TreeStep> tree;
-    for (const auto& step : steps) tree.push_back({step.at("name"), step.at("state"), step.at("parents").get<std::vector<std::string>>(), note_of(step)});
+    for (const auto& step : steps)
+        tree.push_back(
+            {step.at("name"), step.at("state"), step.at("parents").get<std::vector<std::string>>(), note_of(step)});
     std::string text = status.name + "  " + coloured(status.state, status.state, program.output.colours) + "  " +
                        std::to_string(status.satisfied) + " of " + std::to_string(status.steps) + " steps\n" +
                        draw_tree(tree, program.output.colours);
     if (text.back() == '\n') text.pop_back();
-    print(program.output, {{"task", status.task}, {"name", status.name}, {"state", status.state}, {"steps", steps}}, text);
+    print(program.output, {{"task", status.task}, {"name", status.name}, {"state", status.state}, {"steps", steps}},
+          text);
     return fine;
 }
 
@@ -54,13 +59,18 @@ int follow_task(const Program& program, pqxx::connection& connection, const std:
     for (std::string before, now;; std::this_thread::sleep_for(std::chrono::milliseconds(200))) {
         status = status_of(connection, task);
         now = progress_bar(status.satisfied, status.steps, 40) + "  " + status.state;
-        if (!program.output.json && now != before) std::cout << (program.output.colours ? "\r\033[K" : "") << now << (program.output.colours ? "" : "\n") << std::flush;
+        if (!program.output.json && now != before)
+            std::cout << (program.output.colours ? "\r\033[K" : "") << now << (program.output.colours ? "" : "\n")
+                      << std::flush;
         before = now;
         // a failure that waits for a decision is where following ends, too
         if (status.ended() || status.state == "blocked_by_failures") break;
     }
     if (program.output.json)
-        print(program.output, {{"task", status.task}, {"state", status.state}, {"steps", status.steps}, {"satisfied", status.satisfied}}, "");
+        print(
+            program.output,
+            {{"task", status.task}, {"state", status.state}, {"steps", status.steps}, {"satisfied", status.satisfied}},
+            "");
     else if (program.output.colours)
         std::cout << '\n';
     return status.state == "complete" || status.state == "resolved_manually" ? fine : findings;
@@ -76,7 +86,7 @@ void add_start(Program& program) {
     command->add_option("--namespace", request->name_space, "default: default");
     command->add_option("--version", request->version, "default: the newest");
     command->add_option("--priority", request->priority, "higher is earlier");
-    command->add_option("--key", request->identity_key, "the same key again is refused");
+    command->add_option("--key", request->identity_key, "identity key: a second task with the same key is rejected");
     command->add_flag("--follow", *follow, "wait until it ends");
     program.run(command, [&program, request, context, follow](pqxx::connection& connection) {
         request->context = json_of("--context", *context);
@@ -97,12 +107,13 @@ void add_list(Program& program) {
     command->add_option("--name", *name, "only those of this template");
     command->add_option("--limit", *limit, "at most so many, default 20")->check(Range{1, 100'000});
     program.run(command, [&program, state, name, limit](pqxx::connection& connection) {
-        print(program.output,
-              sql::run_alone(connection,
-                             "SELECT t.task_uuid AS task, t.namespace, t.name, t.version, t.state, t.steps_satisfied AS done, t.steps_total AS steps,"
-                             " t.created_at, t.completed_at FROM pawl_dag.tasks t WHERE ($1 = '' OR t.state = $1) AND ($2 = '' OR t.name = $2)"
-                             " ORDER BY t.task_uuid DESC LIMIT $3::integer",
-                             *state, *name, *limit));
+        print(program.output, sql::run_alone(connection,
+                                             "SELECT t.task_uuid AS task, t.namespace, t.name, t.version, t.state, "
+                                             "t.steps_satisfied AS done, t.steps_total AS steps,"
+                                             " t.created_at, t.completed_at FROM pawl_dag.tasks t WHERE ($1 = '' OR "
+                                             "t.state = $1) AND ($2 = '' OR t.name = $2)"
+                                             " ORDER BY t.task_uuid DESC LIMIT $3::integer",
+                                             *state, *name, *limit));
         return fine;
     });
 }
@@ -113,14 +124,15 @@ void add_task(Program& program, const char* name, const char* meaning, TaskBody 
     auto task = std::make_shared<std::string>();
     auto* command = program.app.add_subcommand(name, meaning);
     command->add_option("task", *task, "its id")->required();
-    program.run(command, [&program, task, body](pqxx::connection& connection) { return body(program, connection, *task); });
+    program.run(command,
+                [&program, task, body](pqxx::connection& connection) { return body(program, connection, *task); });
 }
 
 int export_task(const Program& program, pqxx::connection& connection, const std::string& task) {
     status_of(connection, task);
     const auto steps = as_json(sql::run_alone(connection, steps_statement, task));
-    const std::string drawing = mermaid_of(nlohmann::json(steps));
-    print(program.output, {{"task", task}, {"mermaid", drawing}}, drawing);
+    const std::string text = mermaid_of(nlohmann::json(steps));
+    print(program.output, {{"task", task}, {"mermaid", text}}, text);
     return fine;
 }
 
@@ -140,7 +152,10 @@ void add_import(Program& program) {
         sql::commit(transaction);
         const auto steps = definition.at("steps").size();
         print(program.output,
-              {{"template", id}, {"name", definition.at("name")}, {"steps", steps}, {"recorded", definition.at("metadata")},
+              {{"template", id},
+               {"name", definition.at("name")},
+               {"steps", steps},
+               {"recorded", definition.at("metadata")},
                {"critical_path_seconds", definition.at("metadata").at("critical_path_seconds")}},
               definition.at("name").get<std::string>() + ": " + std::to_string(steps) + " steps, template " + id);
         return fine;

@@ -19,7 +19,8 @@ std::map<std::string, int> depths(const std::map<std::string, const TreeStep*>& 
         found[step.name] = -1;
         int deepest = 0;
         for (const std::string& parent : step.parents)
-            if (const auto there = by_name.find(parent); there != by_name.end()) deepest = std::max(deepest, depth(*there->second) + 1);
+            if (const auto there = by_name.find(parent); there != by_name.end())
+                deepest = std::max(deepest, depth(*there->second) + 1);
         return found[step.name] = deepest;
     };
     for (const auto& [name, step] : by_name) depth(*step);
@@ -30,7 +31,8 @@ std::string line_of(const TreeStep& step, const std::string& below, bool colours
     std::string others;
     for (const std::string& parent : step.parents)
         if (parent != below) others += (others.empty() ? "" : ", ") + parent;
-    std::string line = coloured(step.state, std::string(sign_of(step.state)) + " " + step.name, colours) + "  " + step.state;
+    std::string line =
+        coloured(step.state, std::string(sign_of(step.state)) + " " + step.name, colours) + "  " + step.state;
     if (!step.note.empty()) line += "  " + step.note;
     if (!others.empty()) line += "  (also after " + others + ")";
     return line + "\n";
@@ -40,19 +42,25 @@ std::string line_of(const TreeStep& step, const std::string& below, bool colours
 
 const char* sign_of(const std::string& state) {
     if (state == "complete" || state == "resolved_manually" || state == "SUCCESS" || state == "COMPLETE") return "✓";
-    if (state == "error" || state == "blocked_by_failures" || state == "FAILURE" || state == "REVERT_FAILURE") return "✗";
+    if (state == "error" || state == "blocked_by_failures" || state == "FAILURE" || state == "REVERT_FAILURE")
+        return "✗";
     if (state == "cancelled" || state == "IGNORE") return "-";
     if (state == "REVERTED") return "↩";
     if (state == "REVERTING") return "◀";
     if (state == "in_progress" || state == "steps_in_process" || state == "RUNNING") return "▶";
-    if (state == "waiting_for_retry" || state == "RETRYING" || state.starts_with("SUSPEND") || state == "RESUMING") return "↻";
+    if (state == "waiting_for_retry" || state == "RETRYING" || state.starts_with("SUSPEND") || state == "RESUMING")
+        return "↻";
     return "·";
 }
 
 std::string coloured(const std::string& state, const std::string& text, bool colours) {
     if (!colours) return text;
     const std::string sign = sign_of(state);
-    const char* colour = sign == "✓" ? "32" : sign == "✗" ? "31" : sign == "▶" || sign == "◀" ? "34" : sign == "↻" ? "33" : "90";
+    const char* colour = sign == "✓"                  ? "32"
+                         : sign == "✗"                ? "31"
+                         : sign == "▶" || sign == "◀" ? "34"
+                         : sign == "↻"                ? "33"
+                                                      : "90";
     return "\033[" + std::string(colour) + "m" + text + "\033[0m";
 }
 
@@ -66,26 +74,28 @@ std::string draw_tree(const std::vector<TreeStep>& steps, bool colours) {
     for (const TreeStep& step : steps) {
         std::string below;
         for (const std::string& parent : step.parents)
-            if (by_name.contains(parent) && depth.at(parent) < depth.at(step.name) && (below.empty() || depth.at(parent) > depth.at(below)))
+            if (by_name.contains(parent) && depth.at(parent) < depth.at(step.name) &&
+                (below.empty() || depth.at(parent) > depth.at(below)))
                 below = parent;
         drawn_below[step.name] = below;
         children[below].push_back(&step);
     }
 
-    std::string drawing;
-    const std::function<void(const std::string&, const std::string&)> draw = [&](const std::string& parent, const std::string& indent) {
+    std::string text;
+    const std::function<void(const std::string&, const std::string&)> draw = [&](const std::string& parent,
+                                                                                 const std::string& indent) {
         const auto found = children.find(parent);
         if (found == children.end()) return;
         for (std::size_t i = 0; i < found->second.size(); ++i) {
             const TreeStep& step = *found->second[i];
             const bool last = i + 1 == found->second.size();
             const bool root = parent.empty();
-            drawing += indent + (root ? "" : last ? "└─ " : "├─ ") + line_of(step, drawn_below[step.name], colours);
+            text += indent + (root ? "" : last ? "└─ " : "├─ ") + line_of(step, drawn_below[step.name], colours);
             draw(step.name, indent + (root ? "" : last ? "   " : "│  "));
         }
     };
     draw("", "");
-    return drawing;
+    return text;
 }
 
 }  // namespace pawl::cli

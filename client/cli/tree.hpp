@@ -1,4 +1,5 @@
-// May throw (out of memory). Draws the steps of a task as a tree: each step below the parent that is deepest, its other parents named.
+// May throw (out of memory). Draws the steps of a task as a tree: each step below its deepest parent, with its other
+// parents named.
 #pragma once
 
 #include <string>
@@ -10,10 +11,10 @@ struct TreeStep {
     std::string name;
     std::string state;
     std::vector<std::string> parents;
-    std::string note;  // attempts, errors: whatever belongs behind the name
+    std::string note;  // printed after the name: attempts, errors
 };
 
-// Steps in any order; those that wait for each other, or for steps that are not there, are roots. `colours`: with ANSI sequences.
+// Steps in any order. Steps in a cycle, or with unknown parents, are roots. colours: with ANSI sequences.
 std::string draw_tree(const std::vector<TreeStep>& steps, bool colours);
 
 // The sign of a state, one column wide.

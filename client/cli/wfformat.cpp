@@ -12,11 +12,14 @@ namespace {
 using nlohmann::json;
 
 const json& member(const json& object, const char* name, const char* where) {
-    if (!object.is_object() || !object.contains(name)) throw WfFormatError(std::string(where) + " has no \"" + name + "\"");
+    if (!object.is_object() || !object.contains(name))
+        throw WfFormatError(std::string(where) + " has no \"" + name + "\"");
     return object[name];
 }
 
-std::string id_of(const json& task) { return member(task, task.is_object() && task.contains("id") ? "id" : "name", "a task").get<std::string>(); }
+std::string id_of(const json& task) {
+    return member(task, task.is_object() && task.contains("id") ? "id" : "name", "a task").get<std::string>();
+}
 
 // Run times are recorded apart from the graph.
 std::map<std::string, json> executions(const json& workflow) {
@@ -33,19 +36,20 @@ json import_wfformat(const json& file, const ImportOptions& options) try {
     const json& tasks = member(member(workflow, "specification", "the workflow"), "tasks", "the specification");
     const auto recorded = executions(workflow);
 
-    // An edge may be written at either end.
+    // A dependency may be written at either end.
     std::map<std::string, std::set<std::string>> parents;
     for (const json& task : tasks) {
-        if (!parents.try_emplace(id_of(task)).second) throw WfFormatError("two tasks have the id \"" + id_of(task) + "\"");
+        if (!parents.try_emplace(id_of(task)).second)
+            throw WfFormatError("two tasks have the id \"" + id_of(task) + "\"");
     }
-    const auto edge = [&](const std::string& parent, const std::string& child) {
+    const auto link = [&](const std::string& parent, const std::string& child) {
         for (const std::string& end : {parent, child})
-            if (!parents.contains(end)) throw WfFormatError("an edge names \"" + end + "\", which is no task");
+            if (!parents.contains(end)) throw WfFormatError("a dependency names \"" + end + "\", which is no task");
         parents[child].insert(parent);
     };
     for (const json& task : tasks) {
-        for (const json& parent : task.value("parents", json::array())) edge(parent.get<std::string>(), id_of(task));
-        for (const json& child : task.value("children", json::array())) edge(id_of(task), child.get<std::string>());
+        for (const json& parent : task.value("parents", json::array())) link(parent.get<std::string>(), id_of(task));
+        for (const json& child : task.value("children", json::array())) link(id_of(task), child.get<std::string>());
     }
 
     json steps = json::array();
@@ -59,14 +63,15 @@ json import_wfformat(const json& file, const ImportOptions& options) try {
             if (found->second.contains("command") && found->second.at("command").contains("program"))
                 told["program"] = found->second["command"]["program"];
         }
-        steps.push_back({{"name", id}, {"handler", options.handler}, {"handler_options", told}, {"dependencies", parents[id]}});
+        steps.push_back(
+            {{"name", id}, {"handler", options.handler}, {"handler_options", told}, {"dependencies", parents[id]}});
     }
     json definition = {{"namespace", options.name_space},
-            {"name", options.name.empty() ? file.value("name", std::string("workflow")) : options.name},
-            {"version", options.version},
-            {"description", file.value("description", std::string())},
-            {"identity_strategy", "always_unique"},
-            {"steps", steps}};
+                       {"name", options.name.empty() ? file.value("name", std::string("workflow")) : options.name},
+                       {"version", options.version},
+                       {"description", file.value("description", std::string())},
+                       {"identity_strategy", "always_unique"},
+                       {"steps", steps}};
     // what the run is measured against
     definition["metadata"] = {{"work_seconds", work}, {"critical_path_seconds", critical_path(definition)}};
     if (workflow.contains("execution") && workflow.at("execution").contains("makespanInSeconds"))
@@ -82,9 +87,10 @@ double critical_path(const json& definition) {
     std::map<std::string, double> ends;
     const std::function<double(const std::string&)> end = [&](const std::string& name) {
         if (const auto known = ends.find(name); known != ends.end()) return known->second;
-        ends[name] = 0;  // a cycle, which the database will refuse
+        ends[name] = 0;  // a cycle, which the database will reject
         double begin = 0;
-        for (const json& parent : steps.at(name)->at("dependencies")) begin = std::max(begin, end(parent.get<std::string>()));
+        for (const json& parent : steps.at(name)->at("dependencies"))
+            begin = std::max(begin, end(parent.get<std::string>()));
         return ends[name] = begin + steps.at(name)->at("handler_options").value("seconds", 0.0);
     };
     double longest = 0;

@@ -14,10 +14,11 @@ public:
 };
 
 struct ImportOptions {
-    std::string name;                  // default: the workflow's own
+    std::string name;  // default: the workflow's own
     std::string name_space = "default";
     std::string version = "1.0.0";
-    std::string handler = "sleep";     // every step gets it; handler_options has "seconds", the recorded run time, and "program"
+    std::string handler =
+        "sleep";  // every step gets it; handler_options has "seconds", the recorded run time, and "program"
 };
 
 // What pawl_dag.define_template takes.

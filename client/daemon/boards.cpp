@@ -1,4 +1,4 @@
-// May throw. Job boards that pawld is a conductor of: each on a thread of its own.
+// May throw.
 #include "boards.hpp"
 
 #include <pawl/errors.hpp>
@@ -19,11 +19,11 @@ Board::Board(const std::string& name, const Settings& settings, const Log& log, 
           .longest_poll = settings.longest_poll,
           .wake = settings.wake,
           .on_event = [this](const SagaJob& job, JobEvent event) { note(job, event); },
-          .on_message = [this](const std::string& message) { say(message); },
+          .on_message = [this](const std::string& message) { log_message(message); },
       }) {}
 
-// What stays the same is told once a minute.
-void Board::say(const std::string& message) {
+// The same message is logged once a minute.
+void Board::log_message(const std::string& message) {
     {
         const std::lock_guard lock(saying_);
         const auto now = std::chrono::steady_clock::now();
@@ -36,11 +36,12 @@ void Board::say(const std::string& message) {
 
 void Board::note(const SagaJob& job, JobEvent event) {
     metrics_.ran("board " + name_, 1, {});
-    const Log::Fields fields = {{"board", name_}, {"job", job.job}, {"name", job.name}, {"flow", job.flow}, {"event", name_of(event)}};
+    const Log::Fields fields = {
+        {"board", name_}, {"job", job.job}, {"name", job.name}, {"flow", job.flow}, {"event", name_of(event)}};
     event == JobEvent::trashed || event == JobEvent::lost ? log_.warn("job", fields) : log_.debug("job", fields);
 }
 
-// What a conductor cannot mend (the pack is not there yet, a privilege is missing) is tried again: somebody may be about to.
+// Errors that end a conductor (a missing pack or privilege) are retried, because an operator may be about to cure them.
 void Board::run() {
     while (!stopping_) {
         try {
@@ -48,8 +49,9 @@ void Board::run() {
         } catch (const std::exception& problem) {
             const auto* error = dynamic_cast<const Error*>(&problem);
             metrics_.failed("board " + name_);
-            say(std::string("failed: ") + problem.what() + (error && !error->sqlstate().empty() ? " [" + error->sqlstate() + "]" : ""));
-            wake_up_.wait(-1, reconnect_.idle());
+            log_message(std::string("failed: ") + problem.what() +
+                        (error && !error->sqlstate().empty() ? " [" + error->sqlstate() + "]" : ""));
+            wake_up_.wait(-1, reconnect_.advance());
         }
     }
 }

@@ -1,4 +1,4 @@
-// May throw. Job boards that pawld is a conductor of.
+// May throw. Job boards of which pawld is a conductor, each on a thread of its own.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@
 
 #include "log.hpp"
 #include "metrics.hpp"
-#include "pace.hpp"
+#include "poll_interval.hpp"
 #include "settings.hpp"
 #include "signal_event.hpp"
 
@@ -22,18 +22,18 @@ public:
     Board(const Board&) = delete;
     Board& operator=(const Board&) = delete;
 
-    // Until stop(); then jobs in hand are back on the board, and their flows go on.
+    // Works until stop(), then returns in-flight jobs to the board. Their flows continue. Does not throw.
     void run();
     void stop() noexcept;
 
 private:
     void note(const SagaJob& job, JobEvent event);
-    void say(const std::string& message);
+    void log_message(const std::string& message);
 
     const std::string name_;
     const Log& log_;
     Metrics& metrics_;
-    Pace reconnect_;
+    PollInterval reconnect_;
     SignalEvent wake_up_;
     std::atomic<bool> stopping_{false};
     std::mutex saying_;

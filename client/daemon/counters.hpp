@@ -1,4 +1,5 @@
-// May throw. What the server has counted where pawl is loaded with it: moves by arrow, refusals, latencies. See pawl.counters().
+// May throw. What the server has counted, if pawl is preloaded: state changes by transition, rejections, latencies
+// (pawl.counters()).
 #pragma once
 
 #include <pqxx/pqxx>
@@ -7,6 +8,7 @@
 
 namespace pawl::daemon {
 
+// Appends the families. Without preloading, only pawl_counters_preloaded.
 void read_counters(pqxx::connection& connection, Exposition& out);
 
 }  // namespace pawl::daemon

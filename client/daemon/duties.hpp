@@ -1,4 +1,5 @@
-// May throw. The duties that the database offers, found in its catalog: a pack that is installed later needs nothing here.
+// May throw. The duties of the installed extensions and bindings, found in the catalog: a new pack needs no change
+// here.
 #pragma once
 
 #include <chrono>
@@ -8,20 +9,20 @@
 
 #include <pqxx/pqxx>
 
-#include "pace.hpp"
+#include "poll_interval.hpp"
 #include "settings.hpp"
 
 namespace pawl::daemon {
 
 struct Duty {
-    std::string name;        // reap pawl_dag.steps
-    std::string statement;   // $1 is the batch; returns done and, in milliseconds, when to come back (null: whenever)
-    std::string oid = {};    // $2 and $3, where the duty is one lifecycle's
+    std::string name;       // reap pawl_dag.steps
+    std::string statement;  // $1 is the batch; returns done, and when to call again in ms (null: any time)
+    std::string oid = {};   // $2 and $3, if the duty is of one binding
     std::string state_column = {};
-    std::string relation = {};  // where its work comes in; empty: anywhere
-    bool plain = false;      // a statement of the user's, without parameters
-    bool once = false;       // done > 0 does not mean that there is more; a next time that has come does
-    std::chrono::milliseconds longest{0};  // 0: as the settings say
+    std::string relation = {};             // whose wake-ups announce its work; empty: any event
+    bool plain = false;                    // a [[duty]] of the user, without parameters
+    bool once = false;                     // done > 0 does not mean that there is more; a next time of now does
+    std::chrono::milliseconds longest{0};  // longest wait; 0: longest_poll
 };
 
 struct Report {
@@ -33,10 +34,10 @@ enum class Kind { scheduling, sql_steps };
 
 std::vector<Duty> find_duties(pqxx::connection& connection, const Settings& settings, Kind kind);
 
-// One transaction.
+// Runs the duty once, in one transaction. Throws Error.
 Report run_duty(pqxx::connection& connection, const Duty& duty, int batch);
 
-// Why the installed extensions are not of this program's version; empty: they are.
+// Why the versions of the installed extensions do not match this program; empty: they match.
 std::string misfit_of(pqxx::connection& connection);
 
 }  // namespace pawl::daemon

@@ -37,7 +37,8 @@ void Exposition::family(const std::string& name, const std::string& type, const 
 
 void Exposition::line(const std::string& name, const Labels& labels, const std::string& value) {
     text_ += name;
-    for (std::size_t i = 0; i < labels.size(); ++i) ((((text_ += i == 0 ? "{" : ",") += labels[i].first) += "=\"") += escaped(labels[i].second, true)) += "\"";
+    for (std::size_t i = 0; i < labels.size(); ++i)
+        ((((text_ += i == 0 ? "{" : ",") += labels[i].first) += "=\"") += escaped(labels[i].second, true)) += "\"";
     if (!labels.empty()) text_ += "}";
     ((text_ += " ") += value) += "\n";
 }

@@ -1,4 +1,5 @@
-// May throw (out of memory). Text in the exposition format of Prometheus: families one after the other, each with its meaning and type once.
+// May throw (out of memory). Text in the exposition format of Prometheus: families one after the other, each with its
+// meaning and type once.
 #pragma once
 
 #include <array>
@@ -11,15 +12,21 @@ namespace pawl::daemon {
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
-// A number that neither needs nor loses digits.
+// The shortest text that reads back as the same number.
 std::string number(double value);
-inline std::string number(std::uint64_t value) { return std::to_string(value); }
-inline std::string number(std::int64_t value) { return std::to_string(value); }
-inline std::string number(int value) { return std::to_string(value); }
+inline std::string number(std::uint64_t value) {
+    return std::to_string(value);
+}
+inline std::string number(std::int64_t value) {
+    return std::to_string(value);
+}
+inline std::string number(int value) {
+    return std::to_string(value);
+}
 
 class Exposition {
 public:
-    // What follows belongs to it. type: counter, gauge or histogram.
+    // Begins a family; the next samples belong to it. type: counter, gauge or histogram.
     void family(const std::string& name, const std::string& type, const std::string& help);
 
     template <typename Value>
@@ -27,7 +34,7 @@ public:
         line(name_, labels, number(value));
     }
 
-    // buckets: how many were in each, not cumulative; the last one has no bound.
+    // buckets: counts, not cumulative; the last one has no bound.
     template <typename Bounds, typename Buckets>
     void histogram(const Labels& labels, const Bounds& bounds, const Buckets& buckets, double sum) {
         std::uint64_t below = 0;

@@ -1,4 +1,4 @@
-// May throw. What the database holds at this moment, for /metrics: queues, owners, timers, consumers, dead letters, counters.
+// May throw. What the database contains now, for /metrics: queues, owners, timers, consumers, dead letters, counters.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace pawl::daemon {
 
-// In the text format of Prometheus. One transaction; counts end at 10,000 rows, so it costs the same however much there is.
+// In the text format of Prometheus. Counts end at 10,000 rows, so that the cost does not grow with the tables.
 std::string read_gauges(pqxx::connection& connection);
 
 }  // namespace pawl::daemon

@@ -14,7 +14,8 @@ struct HttpServer::Impl {
     std::jthread thread;
 };
 
-HttpServer::HttpServer(const std::string& address, const Metrics& metrics, std::chrono::milliseconds patience) : impl_(std::make_unique<Impl>()) {
+HttpServer::HttpServer(const std::string& address, const Metrics& metrics, std::chrono::milliseconds patience)
+    : impl_(std::make_unique<Impl>()) {
     const auto colon = address.rfind(':');
     const std::string host = address.substr(0, colon);
     impl_->port = std::stoi(address.substr(colon + 1));
@@ -47,8 +48,12 @@ HttpServer::HttpServer(const std::string& address, const Metrics& metrics, std::
     while (!impl_->server.is_running()) std::this_thread::yield();  // stop() before it runs would be lost
 }
 
-HttpServer::~HttpServer() { impl_->server.stop(); }
+HttpServer::~HttpServer() {
+    impl_->server.stop();
+}
 
-int HttpServer::port() const noexcept { return impl_->port; }
+int HttpServer::port() const noexcept {
+    return impl_->port;
+}
 
 }  // namespace pawl::daemon

@@ -10,8 +10,8 @@ namespace pawl::daemon {
 
 class HttpServer {
 public:
-    // address: host:port; port 0 takes any free one. Throws std::runtime_error when it cannot listen there.
-    // patience: how long a lane may be at one thing before the daemon is not alive.
+    // address: host:port; port 0: any free one. Throws std::runtime_error if it cannot be listened on.
+    // patience: how long a round of a lane may take before /healthz is 503.
     HttpServer(const std::string& address, const Metrics& metrics, std::chrono::milliseconds patience);
     ~HttpServer();
     HttpServer(const HttpServer&) = delete;

@@ -12,8 +12,9 @@ namespace pawl::daemon {
 namespace {
 
 constexpr auto catalog_interval = std::chrono::seconds(15);
-constexpr auto silence = std::chrono::minutes(1);  // between two lines about the same problem
-constexpr int gauges_share = 20;  // where dead rows that an old snapshot keeps make the look slow, it takes a twentieth of the time at most
+constexpr auto silence = std::chrono::minutes(1);  // between two log lines about the same problem
+constexpr int gauges_share =
+    20;  // counting takes at most a twentieth of the time, also where an old snapshot keeps dead rows and makes it slow
 
 }  // namespace
 
@@ -30,12 +31,12 @@ void Lane::stop() noexcept {
     wake_up_.set();
 }
 
-// Also what is installed or attached while pawld runs is found.
+// Duties are looked for again, so that extensions and bindings that are added while pawld runs are found.
 void Lane::connect_and_look() {
     if (!connection_) {
         const ConnectionSettings settings = connection_settings(settings_, "pawld " + name_);
         connection_ = connect(settings);
-        sleeper_ = Sleeper(settings);
+        waiter_ = Waiter(settings);
         look_again_ = {};
         metrics_.connected(name_);
         log_.info("connected", {{"lane", name_}});
@@ -45,11 +46,12 @@ void Lane::connect_and_look() {
     if (kind_ == Kind::scheduling) metrics_.misfit(misfit_of(*connection_));
     std::vector<Entry> found;
     for (Duty& duty : find_duties(*connection_, settings_, kind_)) {
-        const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.duty.name == duty.name; });
+        const auto known = std::find_if(entries_.begin(), entries_.end(),
+                                        [&](const Entry& entry) { return entry.duty.name == duty.name; });
         const auto longest = duty.longest.count() > 0 ? duty.longest : settings_.longest_poll;
         const auto shortest = duty.once ? longest : settings_.shortest_poll;
         if (known == entries_.end()) log_.info("duty found", {{"lane", name_}, {"duty", duty.name}});
-        Entry entry = known == entries_.end() ? Entry{duty, Pace(shortest, longest), Clock::now()} : *known;
+        Entry entry = known == entries_.end() ? Entry{duty, PollInterval(shortest, longest), Clock::now()} : *known;
         entry.duty = std::move(duty);
         found.push_back(std::move(entry));
     }
@@ -57,10 +59,12 @@ void Lane::connect_and_look() {
     look_again_ = Clock::now() + catalog_interval;
 }
 
-// A standby, or a database that was made read-only: nothing can be done there, and by and by it may be promoted. It is told once.
+// A standby, or a read-only database: duties wait until it can be written. Logged once.
 bool Lane::look_whether_read_only() {
-    const auto found = sql::run_alone(*connection_, "SELECT CASE WHEN pg_is_in_recovery() THEN 'the server is a standby'"
-                                                    " WHEN current_setting('transaction_read_only')::boolean THEN 'the database is read-only' ELSE '' END");
+    const auto found = sql::run_alone(
+        *connection_,
+        "SELECT CASE WHEN pg_is_in_recovery() THEN 'the server is a standby'"
+        " WHEN current_setting('transaction_read_only')::boolean THEN 'the database is read-only' ELSE '' END");
     const auto why = found[0][0].as<std::string>();
     metrics_.read_only(name_, why);
     if (!why.empty() && !read_only_) log_.warn("nothing can be written", {{"lane", name_}, {"problem", why}});
@@ -69,12 +73,13 @@ bool Lane::look_whether_read_only() {
     return read_only_;
 }
 
-// What stays the same is told once a minute; the counter has it all.
+// The same problem is logged once a minute; the counter counts every one.
 void Lane::complain(Entry& entry, const Error& problem) const {
     if (entry.complaint == problem.what() && Clock::now() - entry.complained < silence) return;
     entry.complaint = problem.what();
     entry.complained = Clock::now();
-    log_.error("duty failed", {{"duty", entry.duty.name}, {"sqlstate", problem.sqlstate()}, {"problem", problem.what()}});
+    log_.error("duty failed",
+               {{"duty", entry.duty.name}, {"sqlstate", problem.sqlstate()}, {"problem", problem.what()}});
 }
 
 bool Lane::look_after(Entry& entry) {
@@ -98,7 +103,7 @@ bool Lane::look_after(Entry& entry) {
             if (read_only_) return false;
         }
         complain(entry, problem);
-        entry.due = Clock::now() + std::max(entry.pace.idle(), std::chrono::milliseconds(1'000));
+        entry.due = Clock::now() + std::max(entry.pace.advance(), std::chrono::milliseconds(1'000));
         look_again_ = {};
         return false;
     }
@@ -108,20 +113,21 @@ bool Lane::look_after(Entry& entry) {
     metrics_.ran(entry.duty.name, report.done, now - began);
     if (report.done > 0) log_.debug("duty done", {{"duty", entry.duty.name}, {"rows", report.done}});
     if (report.done > 0 && !entry.duty.once) {
-        entry.pace.found();
+        entry.pace.reset();
         entry.due = now;
         return true;
     }
     if (entry.duty.once && report.next && report.next->count() <= 1) {
-        entry.due = {};  // also for run_once, which asks when it was due
+        entry.due = {};  // also for run_once(), which compares it with its start
         return true;
     }
-    const auto wait = entry.pace.idle();
+    const auto wait = entry.pace.advance();
     entry.due = now + (report.next ? std::min(wait, *report.next) : wait);
     return false;
 }
 
-// Every duty that is due, one transaction each, so that none waits for all of another's work. True if there may be more.
+// Runs every duty that is due, one transaction each, so that none waits until another has done all its work. True if
+// there may be more.
 bool Lane::round() {
     bool more = false;
     for (Entry& entry : entries_) {
@@ -131,7 +137,7 @@ bool Lane::round() {
     return more;
 }
 
-// Only where somebody can read them.
+// Only if /metrics is served.
 void Lane::count_gauges() {
     if (kind_ != Kind::scheduling || settings_.http.empty() || Clock::now() < next_gauges_) return;
     const auto began = Clock::now();
@@ -144,7 +150,7 @@ void Lane::count_gauges() {
         throw;
     } catch (const Error& problem) {
         metrics_.failed("gauges");
-        log_.warn("gauges are not there", {{"sqlstate", problem.sqlstate()}, {"problem", problem.what()}});
+        log_.warn("cannot read gauges", {{"sqlstate", problem.sqlstate()}, {"problem", problem.what()}});
     }
     metrics_.doing(name_, "");
     next_gauges_ = std::max(next_gauges_, Clock::now() + gauges_share * (Clock::now() - began));
@@ -155,28 +161,30 @@ void Lane::wait() {
     for (const Entry& entry : entries_) until = std::min(until, entry.due);
     const auto time = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
     if (time.count() <= 0) return;
-    // going to sleep is a transaction too: not for the first nap; what came while it was announced is looked for once more
-    const bool tired = settings_.wake && time > settings_.shortest_poll;
-    const bool dozes = tired && sleeper_.doze(*connection_, relations());
-    if (sleeper_.found_pooler()) log_.warn("polling only", {{"lane", name_}, {"problem", polls_behind_pooler}});
-    if (dozes)
-        look_at_all();
-    else if (wake_up_.wait(connection_->sock(), time) && sleeper_.woken(*connection_)) {
+    // announcing the wait is a transaction too: not before the first short wait
+    const bool waits_long = settings_.wake && time > settings_.shortest_poll;
+    const bool announced = waits_long && waiter_.announce_wait(*connection_, relations());
+    if (const std::string why = waiter_.take_pooler_message(); !why.empty())
+        log_.warn("polling only", {{"lane", name_}, {"problem", why}});
+    if (announced)
+        make_all_due();  // what came before the announcement was not notified
+    else if (wake_up_.wait(connection_->sock(), time) && waiter_.take_wake_up(*connection_)) {
         for (Entry& entry : entries_)
-            if (!entry.duty.once) entry.pace.found();
-        look_at_all();
+            if (!entry.duty.once) entry.pace.reset();
+        make_all_due();
     }
 }
 
-// Where the work of this lane comes up; nowhere in particular: events.
+// The relations whose wake-ups announce work for this lane; "" for events.
 std::vector<std::string> Lane::relations() const {
     std::vector<std::string> names;
     for (const Entry& entry : entries_)
-        if (std::find(names.begin(), names.end(), entry.duty.relation) == names.end()) names.push_back(entry.duty.relation);
+        if (std::find(names.begin(), names.end(), entry.duty.relation) == names.end())
+            names.push_back(entry.duty.relation);
     return names.empty() ? std::vector<std::string>{""} : names;
 }
 
-void Lane::look_at_all() {
+void Lane::make_all_due() {
     for (Entry& entry : entries_)
         if (!entry.duty.once) entry.due = Clock::now();
 }
@@ -198,16 +206,16 @@ void Lane::run() {
             connect_and_look();
             const bool more = !read_only_ && round();
             if (read_only_) {
-                if (!stopping_) wake_up_.wait(-1, reconnect_.idle());
+                if (!stopping_) wake_up_.wait(-1, reconnect_.advance());
                 continue;
             }
-            reconnect_.found();
+            reconnect_.reset();
             if (!stopping_) count_gauges();
             if (!more && !stopping_) wait();
         } catch (const std::exception& problem) {
-            // whatever it is, a new session is the way out
+            // whatever the error is, continue with a new session
             lost(problem.what());
-            if (!stopping_) wake_up_.wait(-1, reconnect_.idle());
+            if (!stopping_) wake_up_.wait(-1, reconnect_.advance());
         }
     }
     connection_.reset();

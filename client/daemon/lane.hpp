@@ -1,5 +1,5 @@
-// May throw (the constructor). A lane: one session with the database, its duties, and when each is looked at again. It lives through
-// losses of the database; what it does is committed or undone there, so it has nothing to lose itself.
+// May throw (the constructor). A lane: one session with the database, its duties, and when each is due again. It
+// survives losses of the database: its work is committed there, and it keeps no state.
 #pragma once
 
 #include <atomic>
@@ -10,9 +10,9 @@
 #include "duties.hpp"
 #include "log.hpp"
 #include "metrics.hpp"
-#include "pace.hpp"
+#include "poll_interval.hpp"
 #include "signal_event.hpp"
-#include "sleeper.hpp"
+#include "waiter.hpp"
 
 namespace pawl::daemon {
 
@@ -20,10 +20,10 @@ class Lane {
 public:
     Lane(std::string name, Kind kind, const Settings& settings, const Log& log, Metrics& metrics);
 
-    // Until stop().
+    // Runs duties until stop(). Does not throw.
     void run();
 
-    // Until a whole round finds nothing to do. False if a duty failed; throws ConnectionLost.
+    // Runs duties until none finds anything to do. False if a duty failed. Throws ConnectionLost.
     bool run_once();
 
     void stop() noexcept;
@@ -32,9 +32,9 @@ private:
     using Clock = std::chrono::steady_clock;
     struct Entry {
         Duty duty;
-        Pace pace;
+        PollInterval pace;
         Clock::time_point due;
-        std::string complaint = {};         // the last problem that was logged
+        std::string complaint = {};  // the last problem logged
         Clock::time_point complained = {};
     };
 
@@ -45,7 +45,7 @@ private:
     bool round();
     void count_gauges();
     void wait();
-    void look_at_all();
+    void make_all_due();
     std::vector<std::string> relations() const;
     void lost(const std::string& why);
 
@@ -57,14 +57,14 @@ private:
     SignalEvent wake_up_;
     std::atomic<bool> stopping_{false};
     std::unique_ptr<pqxx::connection> connection_;
-    Sleeper sleeper_;
-    Pace reconnect_;
+    Waiter waiter_{ConnectionSettings{}};
+    PollInterval reconnect_;
     std::vector<Entry> entries_;
     Clock::time_point look_again_{};
     Clock::time_point next_gauges_{};
     bool failed_ = false;
     bool read_only_ = false;
-    std::string complaint_;                 // why there was no connection, as it was logged last
+    std::string complaint_;  // the last connection problem logged
     Clock::time_point complained_{};
 };
 

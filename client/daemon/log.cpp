@@ -28,7 +28,8 @@ std::string now() {
 }  // namespace
 
 Log::Log(const std::string& format, const std::string& level)
-    : logger_(std::make_unique<spdlog::logger>("pawld", std::make_shared<spdlog::sinks::stderr_sink_mt>())), as_json_(format == "json") {
+    : logger_(std::make_unique<spdlog::logger>("pawld", std::make_shared<spdlog::sinks::stderr_sink_mt>())),
+      as_json_(format == "json") {
     logger_->set_pattern("%v");
     logger_->set_level(spdlog::level::from_str(level));
     logger_->flush_on(spdlog::level::debug);
@@ -48,14 +49,21 @@ void Log::write(int level, const std::string& event, const Fields& fields) const
         return;
     }
     std::string line = now() + " " + level_name + " " + event;
-    for (const auto& [key, value] : fields.items())
-        line += " " + key + "=" + value.dump(-1, ' ', false, replace);
+    for (const auto& [key, value] : fields.items()) line += " " + key + "=" + value.dump(-1, ' ', false, replace);
     logger_->log(as_level, "{}", without_passwords(line));
 }
 
-void Log::debug(const std::string& event, const Fields& fields) const { write(spdlog::level::debug, event, fields); }
-void Log::info(const std::string& event, const Fields& fields) const { write(spdlog::level::info, event, fields); }
-void Log::warn(const std::string& event, const Fields& fields) const { write(spdlog::level::warn, event, fields); }
-void Log::error(const std::string& event, const Fields& fields) const { write(spdlog::level::err, event, fields); }
+void Log::debug(const std::string& event, const Fields& fields) const {
+    write(spdlog::level::debug, event, fields);
+}
+void Log::info(const std::string& event, const Fields& fields) const {
+    write(spdlog::level::info, event, fields);
+}
+void Log::warn(const std::string& event, const Fields& fields) const {
+    write(spdlog::level::warn, event, fields);
+}
+void Log::error(const std::string& event, const Fields& fields) const {
+    write(spdlog::level::err, event, fields);
+}
 
 }  // namespace pawl::daemon

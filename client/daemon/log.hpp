@@ -1,4 +1,5 @@
-// May throw (the constructor). Structured logs on standard error: an event with its fields, as text or as one JSON object a line.
+// May throw (the constructor). Structured logs on standard error: an event with its fields, as text or as one JSON
+// object a line.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
-// pawld: runs the duties of what is installed in a database, until it is told to end. All it knows is in the database: with no
-// daemon, calling the same functions by hand gives the same result.
+// pawld: runs the duties of the installed extensions until it is told to end. It keeps no state: without a daemon,
+// calling the same functions yourself gives the same result.
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -17,6 +18,7 @@
 #include "boards.hpp"
 #include "http.hpp"
 #include "lane.hpp"
+#include "libpq.hpp"
 #include "notify.hpp"
 #include "pool.hpp"
 #include "publisher.hpp"
@@ -25,6 +27,7 @@
 namespace {
 
 using namespace pawl::daemon;
+using pawl::SettingsError;
 
 std::string slurp(const std::string& file) {
     std::ifstream in(file);
@@ -37,30 +40,70 @@ struct Options {
     std::map<std::string, std::string> flags;
     bool once = false;
     bool check = false;
+    std::string print;  // toml or markdown
 };
+
+// The flag of a setting: --longest-poll-ms.
+std::string flag_of(const std::string& name) {
+    std::string flag = "--" + name;
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    return flag;
+}
+
+// What --help says of a setting.
+std::string help_of(const pawl::Setting& setting) {
+    std::string range = setting.range + (setting.unit.empty() ? "" : " " + setting.unit);
+    if (!range.empty()) range += "; ";
+    return setting.description + " (" + range + "default " + setting.initial + ")";
+}
 
 void add_options(CLI::App& app, Options& options) {
     app.set_version_flag("--version", "pawld " PAWL_VERSION, "print the version and exit");
     app.add_option("-c,--config", options.config, "TOML file")->envname("PAWLD_CONFIG");
-    for (const auto& [name, meaning] : setting_names()) {
-        std::string flag = "--" + name;
-        for (char& c : flag) c = c == '_' ? '-' : c;
-        app.add_option_function<std::string>(flag, [&options, name = name](const std::string& value) { options.flags[name] = value; }, meaning);
+    for (const pawl::Setting& setting : settings_table().list({})) {
+        const auto keep = [&options, name = setting.name](const std::string& value) { options.flags[name] = value; };
+        app.add_option_function<std::string>(flag_of(setting.name), keep, help_of(setting))->group("Settings");
     }
-    app.add_flag("--once", options.once, "do what there is to do now, then end (for cron)");
-    app.add_flag("--check", options.check, "read the settings, say what is wrong with them, and end");
+    app.add_flag("--once", options.once, "do what there is to do now, then exit (for cron)");
+    app.add_flag("--check", options.check, "read the settings, report what is wrong with them, and exit");
+    app.add_option("--print", options.print,
+                   "print the settings as an example file (toml) or a table (markdown), and exit")
+        ->check(CLI::IsMember({"toml", "markdown"}));
+}
+
+// The connection of the HTTP API.
+pawl::ConnectionSettings api_connection(const Settings& settings) {
+    const bool own = !settings.api_database.empty();
+    return {.target = own ? settings.api_database : settings.database,
+            .application_name = "pawld api",
+            .pooler = own ? settings.api_pooler : settings.pooler};
+}
+
+// What needs a session of its own is rejected behind a pooler in transaction mode.
+void check_sessions(const Settings& settings) {
+    using pawl::Pooler;
+    if (settings.pooler == Pooler::transaction && !settings.role.empty())
+        throw SettingsError(
+            "role cannot be used with pooler = transaction, because the role would stay with a session of the pool; "
+            "log in as a role that becomes it by itself (ALTER ROLE ... SET role = ...)");
+    if (!settings.api.empty() && api_connection(settings).pooler == Pooler::transaction)
+        throw SettingsError(
+            "api cannot be used with pooler = transaction, because the HTTP API prepares statements; "
+            "set api_database to the server itself, or to a pooler in session mode (api_pooler = session)");
 }
 
 Settings settings_of(const Options& options) {
     Settings settings;
     if (!options.config.empty()) read_toml(settings, slurp(options.config), options.config);
-    read_environment(settings, [](const char* name) -> const char* { return std::getenv(name); });
+    settings_table().read_environment(settings, [](const char* name) -> const char* { return std::getenv(name); });
     for (const auto& [name, value] : options.flags) {
         if ((name == "database" || name == "api_database" || name == "broker") && pawl::has_password(value))
-            throw SettingsError("a password in a flag is seen by every user of the machine: give " + name + " in the environment or in the file of settings" +
-                                (name == "broker" ? "" : ", or leave the password to PGPASSFILE, PGSERVICE or PGPASSWORD"));
-        set(settings, name, value);
+            throw SettingsError("every user of the machine can read a password in a flag: set " + name +
+                                " in the environment or in the settings file" +
+                                (name == "broker" ? "" : ", or use PGPASSFILE, PGSERVICE or PGPASSWORD"));
+        settings_table().set(settings, name, value);
     }
+    check_sessions(settings);
     try {
         pawl::check(settings.messages);
         pawl::check_target(settings.database);
@@ -79,7 +122,7 @@ int run_once(const Settings& settings, const Log& log) {
     Lane scheduling("scheduling", Kind::scheduling, settings, log, metrics);
     Lane sql_steps("sql", Kind::sql_steps, settings, log, metrics);
     const pawl::StopOnSignals signals([&] { scheduling.stop(), sql_steps.stop(); });
-    // steps make work for the scheduler and the other way round
+    // steps make work for the scheduler, and the scheduler makes steps ready
     bool good = true;
     std::uint64_t before = 0;
     do {
@@ -90,10 +133,10 @@ int run_once(const Settings& settings, const Log& log) {
 }
 
 pawl::api::Settings api_settings(const Settings& settings) {
-    pawl::api::Settings api{.address = settings.api, .database = {}, .limits = {}, .tls = {settings.api_certificate, settings.api_key, settings.api_client_ca}};
-    api.database.target = settings.api_database.empty() ? settings.database : settings.api_database;
-    api.database.application_name = "pawld api";
-    api.database.session_pooler = settings.session_pooler;
+    pawl::api::Settings api{.address = settings.api,
+                            .database = api_connection(settings),
+                            .limits = {},
+                            .tls = {settings.api_certificate, settings.api_key, settings.api_client_ca}};
     api.connections = static_cast<std::size_t>(settings.api_connections);
     api.timeout = settings.api_timeout;
     api.limits.clients = static_cast<std::size_t>(settings.api_clients);
@@ -104,50 +147,51 @@ pawl::api::Settings api_settings(const Settings& settings) {
     return api;
 }
 
-void tell(const pawl::api::Use& use, Exposition& out) {
+void write_metrics(const pawl::api::Use& use, Exposition& out) {
     out.family("pawld_api_connections", "gauge", "Connections of the HTTP API to the database.");
     out.sample({{"state", "idle"}}, static_cast<std::uint64_t>(use.idle));
     out.sample({{"state", "taken"}}, static_cast<std::uint64_t>(use.taken));
-    out.family("pawld_api_connections_most", "gauge", "How many it may have.");
-    out.sample({}, static_cast<std::uint64_t>(use.most));
+    out.family("pawld_api_connections_max", "gauge", "Limit of these connections.");
+    out.sample({}, static_cast<std::uint64_t>(use.max));
     out.family("pawld_api_calls_total", "counter", "Calls of the database by the HTTP API, repetitions included.");
     out.sample({}, use.calls);
-    out.family("pawld_api_repeats_total", "counter", "Calls that were made again because they had lost to another transaction.");
+    out.family("pawld_api_repeats_total", "counter",
+               "Calls that were repeated after a conflict with another transaction.");
     out.sample({}, use.repeated);
-    out.family("pawld_api_waited_in_vain_total", "counter", "Requests that got no connection because all were taken.");
-    out.sample({}, use.refused);
+    out.family("pawld_api_pool_timeouts_total", "counter", "Requests that got no connection in time.");
+    out.sample({}, use.timeouts);
 }
 
-// Nothing is told of a broker where there is none.
-void tell(const std::optional<Publisher>& publisher, Exposition& out) {
+// Without a broker there are no samples.
+void write_metrics(const std::optional<Publisher>& publisher, Exposition& out) {
     const PublisherCounts counts = publisher ? publisher->counts() : PublisherCounts();
     const auto one = [&](const char* name, const char* type, const char* help, std::uint64_t value) {
         out.family(name, type, help);
         if (publisher) out.sample({}, value);
     };
-    one("pawld_messages_published_total", "counter", "Messages to workers that the broker has confirmed.", counts.published);
-    one("pawld_messages_homeless_total", "counter", "Of these, for queues that no worker has asked for.", counts.homeless);
-    one("pawld_broker_failures_total", "counter", "Connections to the broker that were lost or could not be made.", counts.failures);
-    one("pawld_broker_connected", "gauge", "1 while the publisher has its broker.", counts.connected ? 1 : 0);
+    one("pawld_messages_published_total", "counter", "Messages to workers that the broker has confirmed.",
+        counts.published);
+    one("pawld_messages_unroutable_total", "counter",
+        "Of these, messages for queues to which no worker has subscribed.", counts.unroutable);
+    one("pawld_broker_failures_total", "counter", "Connections to the broker that failed or were lost.",
+        counts.failures);
+    one("pawld_broker_connected", "gauge", "1 while the publisher is connected to its broker.",
+        counts.connected ? 1 : 0);
 }
 
-// Ends pawld at its start where a pooler does not let it work. A database that cannot be reached yet is waited for.
+// Rejects a pooler that the settings do not name, before any session of it gets a role or a prepared statement. A
+// database that is not available yet is waited for.
 void check_poolers(const Settings& settings) {
-    const auto tried = [](auto&& check) {
+    const auto check = [](const pawl::ConnectionSettings& connection, const char* what, const char* hint) {
         try {
-            check();
-        } catch (const pawl::PoolerBetween&) {
+            pawl::require_session(pawl::keeps_session(*pawl::connect(connection), connection), connection, what, hint);
+        } catch (const pawl::SessionRequired&) {
             throw;
         } catch (const pawl::Error&) {
         }
     };
-    if (!settings.role.empty()) tried([&] { pawl::connect(connection_settings(settings, "pawld")); });
-    if (!settings.api.empty())
-        tried([&] {
-            const pawl::ConnectionSettings api = api_settings(settings).database;
-            if (!pawl::keeps_session(*pawl::connect(api), api))
-                throw pawl::PoolerBetween(pawl::api::needs_session, pawl::api::session_hint);
-        });
+    if (!settings.role.empty()) check(connection_settings(settings, "pawld"), "the setting role", "Do not set role.");
+    if (!settings.api.empty()) check(api_connection(settings), pawl::api::needs_session, pawl::api::session_hint);
 }
 
 void run(const Settings& settings, const Log& log) {
@@ -158,10 +202,11 @@ void run(const Settings& settings, const Log& log) {
     for (int i = 1; i <= settings.sql_workers; ++i)
         lanes.push_back(std::make_unique<Lane>("sql " + std::to_string(i), Kind::sql_steps, settings, log, metrics));
     std::vector<std::unique_ptr<Board>> boards;
-    for (const std::string& name : settings.boards) boards.push_back(std::make_unique<Board>(name, settings, log, metrics));
+    for (const std::string& name : settings.boards)
+        boards.push_back(std::make_unique<Board>(name, settings, log, metrics));
     std::optional<Publisher> publisher;
-    if (settings.messages.any()) publisher.emplace(settings, log, metrics);
-    metrics.also([&publisher](Exposition& out) { tell(publisher, out); });
+    if (settings.messages.enabled()) publisher.emplace(settings, log, metrics);
+    metrics.also([&publisher](Exposition& out) { write_metrics(publisher, out); });
     const pawl::StopOnSignals signals([&] {
         notify_systemd("STOPPING=1");
         log.info("draining");
@@ -170,20 +215,22 @@ void run(const Settings& settings, const Log& log) {
         for (const auto& board : boards) board->stop();
         if (publisher) publisher->stop();
     });
-    const auto patience = settings.stuck_after + settings.longest_poll;
-    std::optional<pawl::api::Api> api;  // its numbers are asked for by what follows, so it ends later
+    const auto stuck_after = settings.stuck_after + settings.longest_poll;
+    std::optional<pawl::api::Api> api;  // /metrics reads its numbers, so it is destroyed after that server
     std::optional<HttpServer> http;
     if (!settings.http.empty()) {
-        http.emplace(settings.http, metrics, patience);
+        http.emplace(settings.http, metrics, stuck_after);
         log.info("listening", {{"port", http->port()}});
     }
     if (!settings.api.empty()) {
-        api.emplace(api_settings(settings), log, pawl::api::Condition{.alive = [&metrics, patience](std::string& why) { return metrics.alive(patience, why); },
-                                                                      .ready = [&metrics](std::string& why) { return metrics.ready(why); }});
-        metrics.also([&api](Exposition& out) { tell(api->use(), out); });
+        api.emplace(api_settings(settings), log,
+                    pawl::api::Condition{
+                        .alive = [&metrics, stuck_after](std::string& why) { return metrics.alive(stuck_after, why); },
+                        .ready = [&metrics](std::string& why) { return metrics.ready(why); }});
+        metrics.also([&api](Exposition& out) { write_metrics(api->use(), out); });
         log.info("serving the API", {{"port", api->port()}});
     }
-    // what pawld needs to be of use is a database that comes back, not one that is there at this moment
+    // ready without a database: one that is down now may come back
     notify_systemd("READY=1");
     std::vector<std::jthread> threads;
     for (const auto& lane : lanes) threads.emplace_back([&lane] { lane->run(); });
@@ -196,12 +243,13 @@ void run(const Settings& settings, const Log& log) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    CLI::App app("runs the duties of pawl and its packs: lost leases, timers, workflows");
+    CLI::App app("runs the duties of pawl and its packs: expired leases, timers, workflows");
     Options options;
     add_options(app, options);
-    app.footer("Each setting may also stand in the file (longest_poll_ms = 500) or in the environment (PAWLD_LONGEST_POLL_MS=500); flags win over\n"
-               "the environment, that over the file. pawld.toml.example has every default.\n"
-               "Ends with 0: told to end, or --once with nothing wrong; 1: it cannot run, or a duty failed; 2: usage, or settings that make no sense.");
+    app.footer(
+        "Each setting is also a key of the file (longest_poll_ms = 500) and a variable of the environment\n"
+        "(PAWLD_LONGEST_POLL_MS=500). Flags win over the environment, and the environment over the file.\n"
+        "Exit status: 0 ended as asked; 1 cannot run, or a duty failed with --once; 2 usage, or invalid settings.");
     app.failure_message([](const CLI::App* parsed, const CLI::Error& problem) {
         std::string text = problem.what();
         if (text.find("not expected") != std::string::npos) {
@@ -216,6 +264,11 @@ int main(int argc, char** argv) {
         return app.exit(problem) == 0 ? 0 : 2;
     }
     try {
+        if (!options.print.empty()) {
+            std::cout << (options.print == "toml" ? example_file()
+                                                  : pawl::settings_as_markdown(settings_table().list({})));
+            return 0;
+        }
         const Settings settings = settings_of(options);
         if (options.check) return 0;
         const Log log(settings.log_format, settings.log_level);

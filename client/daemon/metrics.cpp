@@ -7,14 +7,17 @@ namespace pawl::daemon {
 namespace {
 
 template <typename Map, typename Value>
-void family(Exposition& out, const char* name, const char* type, const char* help, const char* label, const Map& map, Value value) {
+void family(Exposition& out, const char* name, const char* type, const char* help, const char* label, const Map& map,
+            Value value) {
     out.family(name, type, help);
     for (const auto& [key, entry] : map) out.sample({{label, key}}, value(entry));
 }
 
 }  // namespace
 
-std::uint64_t Metrics::Duty::runs() const { return std::accumulate(took.buckets.begin(), took.buckets.end(), std::uint64_t{0}); }
+std::uint64_t Metrics::Duty::runs() const {
+    return std::accumulate(took.buckets.begin(), took.buckets.end(), std::uint64_t{0});
+}
 
 void Metrics::ran(const std::string& duty, std::int64_t done, std::chrono::duration<double> took) {
     const std::lock_guard lock(mutex_);
@@ -86,7 +89,8 @@ bool Metrics::alive(std::chrono::milliseconds patience, std::string& why) const 
     for (const auto& [name, lane] : lanes_) {
         if (lane.may_take_long || Clock::now() - lane.turned <= patience) continue;
         const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - lane.turned).count();
-        why = "lane " + name + " has not turned for " + std::to_string(seconds) + " s" + (lane.doing.empty() ? "" : ": it is at " + lane.doing);
+        why = "lane " + name + " has not run for " + std::to_string(seconds) + " s" +
+              (lane.doing.empty() ? "" : ": it runs " + lane.doing);
     }
     return why.empty();
 }
@@ -114,17 +118,23 @@ std::uint64_t Metrics::rows() const {
 std::string Metrics::text() const {
     const std::lock_guard lock(mutex_);
     Exposition out;
-    family(out, "pawld_duty_runs_total", "counter", "Transactions of a duty.", "duty", duties_, [](const Duty& d) { return d.runs(); });
-    family(out, "pawld_duty_rows_total", "counter", "What a duty did, in rows.", "duty", duties_, [](const Duty& d) { return d.rows; });
-    family(out, "pawld_duty_errors_total", "counter", "Transactions of a duty that failed.", "duty", duties_, [](const Duty& d) { return d.errors; });
+    family(out, "pawld_duty_runs_total", "counter", "Transactions of a duty.", "duty", duties_,
+           [](const Duty& d) { return d.runs(); });
+    family(out, "pawld_duty_rows_total", "counter", "Rows that a duty handled.", "duty", duties_,
+           [](const Duty& d) { return d.rows; });
+    family(out, "pawld_duty_errors_total", "counter", "Transactions of a duty that failed.", "duty", duties_,
+           [](const Duty& d) { return d.errors; });
     out.family("pawld_duty_duration_seconds", "histogram", "How long transactions of a duty took.");
-    for (const auto& [name, duty] : duties_) out.histogram({{"duty", name}}, Histogram::bounds, duty.took.buckets, duty.took.sum);
-    family(out, "pawld_connected", "gauge", "1 while the lane has a connection.", "lane", lanes_, [](const Lane& l) { return l.connected ? 1 : 0; });
-    family(out, "pawld_connects_total", "counter", "Connections that a lane has made.", "lane", lanes_, [](const Lane& l) { return l.connects; });
+    for (const auto& [name, duty] : duties_)
+        out.histogram({{"duty", name}}, Histogram::bounds, duty.took.buckets, duty.took.sum);
+    family(out, "pawld_connected", "gauge", "1 while the lane has a connection.", "lane", lanes_,
+           [](const Lane& l) { return l.connected ? 1 : 0; });
+    family(out, "pawld_connects_total", "counter", "Connections that a lane has made.", "lane", lanes_,
+           [](const Lane& l) { return l.connects; });
     const auto now = Clock::now();
-    family(out, "pawld_lane_turned_seconds", "gauge", "How long ago the loop of a lane came round.", "lane", lanes_,
+    family(out, "pawld_lane_turned_seconds", "gauge", "Time since the loop of a lane last ran.", "lane", lanes_,
            [now](const Lane& l) { return std::chrono::duration<double>(now - l.turned).count(); });
-    out.family("pawld_draining", "gauge", "1 while the daemon ends.");
+    out.family("pawld_draining", "gauge", "1 while the daemon drains.");
     out.sample({}, draining_ ? 1 : 0);
     for (const auto& source : sources_) source(out);
     std::string text = out.text();

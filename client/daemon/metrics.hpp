@@ -1,4 +1,4 @@
-// May throw (out of memory). What the lanes have done and are doing, for /metrics, /healthz and /readyz. Safe for threads.
+// May throw (out of memory). What the lanes have done and are doing, for /metrics, /healthz and /readyz. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -25,29 +25,30 @@ public:
     // Why the lane's database cannot be written; empty: it can.
     void read_only(const std::string& lane, const std::string& why);
 
-    // The lane's loop has come round; `may_take_long`: it runs handlers of users, which nobody can tell from stuck ones.
+    // The lane's loop has begun a round. may_take_long: it runs users' handlers, so that a long round is no sign of a
+    // stuck lane.
     void turned(const std::string& lane, bool may_take_long);
 
-    // What the lane is about to do, for who asks why it does not turn; empty: it has done it.
+    // The duty that the lane runs now, for /healthz; empty: none.
     void doing(const std::string& lane, const std::string& what);
 
-    // What the database holds, as read_gauges gives it; forgotten with the connection it came by.
+    // The text of read_gauges(). Dropped when the lane loses its connection.
     void gauges(const std::string& lane, std::string text);
 
-    // Why the versions of what is installed do not fit to this program; empty: they do.
+    // Why the versions of the installed extensions do not match this program; empty: they match.
     void misfit(const std::string& why);
     void drain();
 
-    // What others know, asked for each scrape; must be there as long as this is asked.
+    // Adds a source that is called for each scrape, as long as this object exists.
     void also(std::function<void(Exposition&)> source);
 
-    // Every loop that must turn has done so within `patience`; `why` says which has not.
+    // True if every lane has begun a round within `patience`. If not, `why` names the lane.
     bool alive(std::chrono::milliseconds patience, std::string& why) const;
 
-    // Every lane that ever was has a connection, versions fit, and nothing ends.
+    // True if every lane is connected and can write, versions match, and pawld does not drain. If not, `why` says so.
     bool ready(std::string& why) const;
 
-    // What all duties did together.
+    // Rows that all duties have handled.
     std::uint64_t rows() const;
 
     // In the text format of Prometheus.

@@ -1,11 +1,11 @@
-// Does not throw. Tells systemd how the service is: one datagram to the socket it names.
+// Does not throw. Notifies systemd of the state of the service.
 #pragma once
 
 #include <string>
 
 namespace pawl::daemon {
 
-// state: READY=1, STOPPING=1, STATUS=... Does nothing where $NOTIFY_SOCKET is not set.
+// Sends `state` (READY=1, STOPPING=1, STATUS=...) to $NOTIFY_SOCKET. Does nothing if that is not set.
 void notify_systemd(const std::string& state) noexcept;
 
 }  // namespace pawl::daemon

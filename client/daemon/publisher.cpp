@@ -1,4 +1,4 @@
-// May throw. See publisher.hpp.
+// May throw.
 #include "publisher.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* lane = "publisher";
 
-// In the order of the outbox, with names that mean the same to everybody.
+// In the order of the outbox, with names that do not depend on a search_path.
 constexpr const char* read_statement =
     "SELECT format('%I.%I', n.nspname, c.relname), r.queue, to_json(r.key)"
     "  FROM pawl.read_claimable($1, $2::integer) WITH ORDINALITY r(relation, state_column, key, queue, txid, at, n)"
@@ -35,7 +35,7 @@ Publisher::Publisher(const Settings& settings, const Log& log, Metrics& metrics)
       pace_(settings.shortest_poll, settings.longest_poll),
       database_again_(std::chrono::milliseconds(100), std::chrono::seconds(5)),
       broker_again_(std::chrono::milliseconds(100), std::chrono::seconds(5)),
-      outlet_(make_outlet(settings.messages)) {}
+      broker_(make_publisher(settings.messages)) {}
 
 template <typename Change>
 void Publisher::count(Change&& change) {
@@ -53,70 +53,78 @@ void Publisher::stop() noexcept {
     wake_up_.set();
 }
 
-// One of this name for these tables; another set of tables is another consumer, which begins now: what was not said of is found by polls.
+// The consumer of this name and for these tables. For another set of tables it is created again, and begins now:
+// workers find earlier rows by polling.
 void Publisher::find_consumer() {
     const std::string tables = sql::text_array(settings_.publish);
     const auto same = sql::run_alone(*connection_,
-                                     "SELECT c.relations = ARRAY(SELECT DISTINCT t::regclass FROM unnest($2::text[]) t ORDER BY 1) FROM pawl.consumers c WHERE c.consumer = $1",
+                                     "SELECT c.relations = ARRAY(SELECT DISTINCT t::regclass FROM unnest($2::text[]) t "
+                                     "ORDER BY 1) FROM pawl.consumers c WHERE c.consumer = $1",
                                      settings_.publisher, tables);
     if (!same.empty() && !same[0][0].is_null() && same[0][0].as<bool>()) return;
     sql::translated([&] {
         pqxx::work transaction(*connection_);
         if (!same.empty()) sql::run(transaction, "SELECT pawl.drop_consumer($1)", settings_.publisher);
-        sql::run(transaction, "SELECT pawl.create_consumer($1, relations => ARRAY(SELECT DISTINCT t::regclass FROM unnest($2::text[]) t ORDER BY 1))",
+        sql::run(transaction,
+                 "SELECT pawl.create_consumer($1, relations => ARRAY(SELECT DISTINCT t::regclass FROM "
+                 "unnest($2::text[]) t ORDER BY 1))",
                  settings_.publisher, tables);
         transaction.commit();
     });
-    log_.info("consumer made", {{"consumer", settings_.publisher}, {"tables", settings_.publish}});
+    log_.info("consumer created", {{"consumer", settings_.publisher}, {"tables", settings_.publish}});
 }
 
 void Publisher::connect_again() {
     if (!connection_) {
         const ConnectionSettings settings = connection_settings(settings_, "pawld publisher");
         connection_ = connect(settings);
-        sleeper_ = Sleeper(settings);
+        waiter_ = Waiter(settings);
         find_consumer();
         metrics_.connected(lane);
         log_.info("connected", {{"lane", lane}});
     }
     if (broker_connected_) return;
-    outlet_->connect();
+    broker_->connect();
     broker_connected_ = true;
     count([](PublisherCounts& counts) { ++counts.connects, counts.connected = true; });
     log_.info("publishing", {{"provider", settings_.messages.provider}});
 }
 
-// What is read counts as read when the broker has confirmed, and not before: what fails in between is said again.
+// Events count as read once the broker has confirmed their messages. After a failure they are published again.
 bool Publisher::publish() {
     const auto began = std::chrono::steady_clock::now();
     std::vector<Message> messages;
-    std::size_t homeless = 0;
+    std::size_t unroutable = 0;
     sql::translated([&] {
         pqxx::work transaction(*connection_);
-        for (const auto& row : sql::run(transaction, read_statement, settings_.publisher, settings_.batch)) messages.push_back(message_of(row));
-        if (!messages.empty()) homeless = outlet_->publish(transaction, messages);
+        for (const auto& row : sql::run(transaction, read_statement, settings_.publisher, settings_.batch))
+            messages.push_back(message_of(row));
+        if (!messages.empty()) unroutable = broker_->publish(transaction, messages);
         transaction.commit();
     });
-    broker_again_.found();
+    broker_again_.reset();
     metrics_.ran("publish", static_cast<std::int64_t>(messages.size()), std::chrono::steady_clock::now() - began);
     if (messages.empty()) return false;
-    count([&](PublisherCounts& counts) { ++counts.batches, counts.published += messages.size(), counts.homeless += homeless; });
-    log_.debug("published", {{"messages", messages.size()}, {"homeless", homeless}});
+    count([&](PublisherCounts& counts) {
+        ++counts.batches, counts.published += messages.size(), counts.unroutable += unroutable;
+    });
+    log_.debug("published", {{"messages", messages.size()}, {"unroutable", unroutable}});
     return true;
 }
 
 void Publisher::rest() {
-    outlet_->tend();
-    if (settings_.wake && pace_.next() > settings_.shortest_poll && sleeper_.doze(*connection_, "")) return;
-    if (sleeper_.found_pooler()) log_.warn("polling only", {{"lane", lane}, {"problem", polls_behind_pooler}});
-    // a broker wants to hear of us now and then
-    const auto nap = std::min(pace_.idle(), std::chrono::milliseconds(5'000));
-    if (wake_up_.wait(connection_->sock(), nap) && sleeper_.woken(*connection_)) pace_.found();
+    broker_->keep_alive();
+    if (settings_.wake && pace_.current() > settings_.shortest_poll && waiter_.announce_wait(*connection_, "")) return;
+    if (const std::string why = waiter_.take_pooler_message(); !why.empty())
+        log_.warn("polling only", {{"lane", lane}, {"problem", why}});
+    // keep_alive() is due every few seconds
+    const auto time = std::min(pace_.advance(), std::chrono::milliseconds(5'000));
+    if (wake_up_.wait(connection_->sock(), time) && waiter_.take_wake_up(*connection_)) pace_.reset();
 }
 
-void Publisher::lost(const std::string& what, const std::string& why, Pace& pace) {
+void Publisher::lost(const std::string& what, const std::string& why, PollInterval& pace) {
     log_.warn(what, {{"lane", lane}, {"problem", why}});
-    if (!stopping_) wake_up_.wait(-1, pace.idle());
+    if (!stopping_) wake_up_.wait(-1, pace.advance());
 }
 
 void Publisher::run() {
@@ -125,9 +133,9 @@ void Publisher::run() {
         try {
             connect_again();
             const bool more = publish();
-            database_again_.found();
+            database_again_.reset();
             if (more)
-                pace_.found();
+                pace_.reset();
             else
                 rest();
         } catch (const BrokerLost& problem) {

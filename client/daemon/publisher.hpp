@@ -1,5 +1,5 @@
-// May throw (the constructor). Tells workers by messages which rows became claimable. It knows of no row twice: how far it has read the
-// database keeps, and moves on only when the broker has confirmed. Any number of daemons may run one: they take turns.
+// May throw (the constructor). Publishes messages about rows that became claimable. The database keeps its position,
+// which advances when the broker has confirmed. Any number of daemons can run one: they take turns.
 #pragma once
 
 #include <atomic>
@@ -13,20 +13,20 @@
 #include "broker.hpp"
 #include "log.hpp"
 #include "metrics.hpp"
-#include "pace.hpp"
+#include "poll_interval.hpp"
 #include "settings.hpp"
 #include "signal_event.hpp"
-#include "sleeper.hpp"
+#include "waiter.hpp"
 
 namespace pawl::daemon {
 
 struct PublisherCounts {
-    std::uint64_t published = 0;    // messages that the broker confirmed
-    std::uint64_t homeless = 0;     // of these, for queues that no worker has asked for yet
+    std::uint64_t published = 0;   // messages that the broker confirmed
+    std::uint64_t unroutable = 0;  // of these, for queues without a subscriber
     std::uint64_t batches = 0;
-    std::uint64_t failures = 0;     // of the broker; what was read came again
-    std::uint64_t connects = 0;     // to the broker
-    bool connected = false;         // to the broker
+    std::uint64_t failures = 0;  // of the broker; the events were read again
+    std::uint64_t connects = 0;  // to the broker
+    bool connected = false;      // to the broker
 };
 
 class Publisher {
@@ -35,7 +35,7 @@ public:
     Publisher(const Publisher&) = delete;
     Publisher& operator=(const Publisher&) = delete;
 
-    // Until stop().
+    // Works until stop(). Does not throw.
     void run();
     void stop() noexcept;
 
@@ -48,20 +48,20 @@ private:
     void rest();
     template <typename Change>
     void count(Change&& change);
-    void lost(const std::string& what, const std::string& why, Pace& pace);
+    void lost(const std::string& what, const std::string& why, PollInterval& pace);
 
     const Settings& settings_;
     const Log& log_;
     Metrics& metrics_;
-    Pace pace_;
-    Pace database_again_;
-    Pace broker_again_;
+    PollInterval pace_;
+    PollInterval database_again_;
+    PollInterval broker_again_;
     SignalEvent wake_up_;
     std::atomic<bool> stopping_{false};
     std::unique_ptr<pqxx::connection> connection_;
-    std::unique_ptr<Outlet> outlet_;
+    std::unique_ptr<BrokerPublisher> broker_;
     bool broker_connected_ = false;
-    Sleeper sleeper_;
+    Waiter waiter_{ConnectionSettings{}};
     mutable std::mutex mutex_;
     PublisherCounts counts_;
 };

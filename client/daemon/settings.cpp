@@ -1,59 +1,19 @@
 // May throw SettingsError.
 #include "settings.hpp"
 
-#include <charconv>
-#include <sstream>
-
 #include <toml++/toml.h>
-
-#include <pawl/connection.hpp>
 
 namespace pawl::daemon {
 namespace {
 
-int whole_number(const std::string& name, const std::string& value, int least, int most) {
-    int number = 0;
-    const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (problem != std::errc() || end != value.data() + value.size() || number < least || number > most)
-        throw SettingsError(name + " must be a whole number from " + std::to_string(least) + " to " + std::to_string(most) + ", not \"" +
-                            value + "\"");
-    return number;
-}
-
-bool yes_or_no(const std::string& name, const std::string& value) {
-    if (value == "true" || value == "on" || value == "yes" || value == "1") return true;
-    if (value == "false" || value == "off" || value == "no" || value == "0") return false;
-    throw SettingsError(name + " must be true or false, not \"" + value + "\"");
-}
-
-std::string one_of(const std::string& name, const std::string& value, const std::set<std::string>& choices) {
-    if (choices.contains(value)) return value;
-    std::string list;
-    for (const std::string& choice : choices) list += (list.empty() ? "" : ", ") + choice;
-    throw SettingsError(name + " must be one of " + list + ", not \"" + value + "\"");
-}
-
-std::string address(const std::string& name, const std::string& value) {
-    const auto colon = value.rfind(':');
-    if (value.empty()) return value;
-    if (colon == std::string::npos || colon == 0) throw SettingsError(name + " must be host:port, not \"" + value + "\"");
-    whole_number(name + ", its port,", value.substr(colon + 1), 0, 65'535);
-    return value;
-}
-
-std::set<std::string> list_of(const std::string& value) {
-    std::set<std::string> names;
-    std::istringstream list(value);
-    for (std::string name; std::getline(list, name, ',');)
-        if (!name.empty()) names.insert(name);
-    return names;
-}
+using M = MessageSettings;
+using S = Settings;
 
 std::string where(const std::string& file, const toml::node& node) {
     return file + ", line " + std::to_string(node.source().begin.line) + ": ";
 }
 
-// A value of a file as text, if it is of the type that the setting has.
+// A value of a file as text. Throws SettingsError if it is not of the setting's type.
 std::string text_of(const std::string& name, SettingType type, const toml::node& node) {
     if (type == SettingType::text)
         if (const auto text = node.value_exact<std::string>()) return *text;
@@ -65,32 +25,40 @@ std::string text_of(const std::string& name, SettingType type, const toml::node&
         std::string joined;
         for (const auto& entry : *list) {
             const auto one = entry.value_exact<std::string>();
-            if (!one || one->empty() || one->find(',') != std::string::npos) throw SettingsError(name + " must be a list of names, like [\"a\", \"b\"]");
+            if (!one || one->empty() || one->find(',') != std::string::npos)
+                throw SettingsError(name + " must be a list of names, like [\"a\", \"b\"]");
             joined += (joined.empty() ? "" : ",") + *one;
         }
         return joined;
     }
     switch (type) {
-        case SettingType::text: throw SettingsError(name + " must be text, in quotes");
-        case SettingType::number: throw SettingsError(name + " must be a whole number");
-        case SettingType::flag: throw SettingsError(name + " must be true or false");
-        case SettingType::list: break;
+        case SettingType::text:
+            throw SettingsError(name + " must be text, in quotes");
+        case SettingType::number:
+            throw SettingsError(name + " must be a whole number");
+        case SettingType::flag:
+            throw SettingsError(name + " must be true or false");
+        case SettingType::list:
+            break;
     }
     throw SettingsError(name + " must be a list of names, like [\"a\", \"b\"]");
+}
+
+const SettingsTable<OwnDuty>& duty_table() {
+    static const SettingsTable<OwnDuty> table(
+        "", {{"name", member<&OwnDuty::name>, any(), "", "Name in logs and metrics"},
+             {"sql", member<&OwnDuty::sql>, any(), "", "Statement that returns how much it did"},
+             {"every_ms", member<&OwnDuty::every>, between(1, 86'400'000), "ms", "Time between two calls"}});
+    return table;
 }
 
 OwnDuty own_duty(const toml::table& table) {
     OwnDuty duty;
     for (const auto& [key, node] : table) {
         const std::string name(key.str());
-        if (name == "name")
-            duty.name = text_of(name, SettingType::text, node);
-        else if (name == "sql")
-            duty.sql = text_of(name, SettingType::text, node);
-        else if (name == "every_ms")
-            duty.every = std::chrono::milliseconds(whole_number(name, text_of(name, SettingType::number, node), 1, 86'400'000));
-        else
+        if (name != "name" && name != "sql" && name != "every_ms")
             throw SettingsError("a duty has no setting \"" + name + "\"; it has name, sql, every_ms");
+        duty_table().set(duty, name, text_of(name, duty_table().type(name), node));
     }
     if (duty.name.empty() || duty.sql.empty()) throw SettingsError("a duty needs a name and its sql");
     return duty;
@@ -98,124 +66,73 @@ OwnDuty own_duty(const toml::table& table) {
 
 }  // namespace
 
-const std::map<std::string, std::string>& setting_names() {
-    static const std::map<std::string, std::string> names{
-        {"database", "libpq connection string or URI; what it leaves out comes from PGHOST and its like"},
-        {"role", "role to act as after connecting"},
-        {"batch", "rows a transaction, 1 to 10000"},
-        {"sql_workers", "sessions that run steps which are SQL functions, 0 to 64"},
-        {"shortest_poll_ms", "the wait after a look for work that found some; without any it doubles"},
-        {"longest_poll_ms", "the longest wait between two looks for work"},
-        {"wake", "wait for notifications; false: poll only, and look for no pooler"},
-        {"session_pooler", "a pooler in between is known to be in session mode: none is looked for"},
-        {"http", "host:port of /healthz and /metrics; port 0: any free one"},
-        {"api", "host:port of the HTTP API; port 0: any free one"},
-        {"api_database", "libpq connection string or URI of the HTTP API, which logs in as pawl_authenticator; empty: that of the duties"},
-        {"api_connections", "connections of the HTTP API to the database, 1 to 200"},
-        {"api_clients", "connections of clients at a time, 1 to 10000"},
-        {"api_timeout_ms", "longest statement of a request"},
-        {"api_certificate", "PEM file of the server's certificate and its chain: the HTTP API speaks TLS"},
-        {"api_key", "PEM file of the key of api_certificate"},
-        {"api_client_ca", "PEM file of the authority of clients' certificates"},
-        {"api_failed_logins", "failed logins of an address within a minute, after which it waits"},
-        {"api_hosts", "names under which the HTTP API is served, comma separated; a request for another host is rejected; empty: any"},
-        {"api_proxies", "addresses of proxies (10.0.0.1, 10.0.0.0/8) whose X-Forwarded-For says who a client is, comma separated"},
-        {"api_upload_mb", "largest file of an upload in megabytes"},
-        {"gauges_ms", "how often queues, owners and timers are counted for /metrics"},
-        {"stuck_after_ms", "a lane that does one thing for so long is stuck, says /healthz"},
-        {"log_format", "text or json"},
-        {"log_level", "debug, info, warn or error"},
-        {"boards", "job boards of pawl_saga to be a conductor of, comma separated"},
-        {"board_lease_ms", "for how long the jobs of boards are taken; extended at every third of it"},
-        {"provider", "who tells workers that there is work: database, pgmq or rabbitmq; with the latter two pawld publishes messages"},
-        {"broker", "where rabbitmq is: amqp://user:password@host:5672/vhost, or amqps://"},
-        {"broker_ca", "PEM file of the authorities that an amqps broker is checked against; empty: the system's"},
-        {"publish", "tables whose claimable rows are published, comma separated"},
-        {"publisher", "consumer of the outbox by which the rows to publish are read"},
-        {"skip", "duties to leave to others, comma separated: reap, fire_due, orchestrate, ..."},
-    };
-    return names;
-}
-
-SettingType type_of(const std::string& name) {
-    static const std::set<std::string> lists{"api_hosts", "api_proxies", "boards", "publish", "skip"}, flags{"session_pooler", "wake"},
-        numbers{"api_clients", "api_connections", "api_failed_logins", "api_timeout_ms", "api_upload_mb", "batch", "board_lease_ms", "gauges_ms", "longest_poll_ms", "shortest_poll_ms", "sql_workers",
-                "stuck_after_ms"};
-    return lists.contains(name) ? SettingType::list : flags.contains(name) ? SettingType::flag : numbers.contains(name) ? SettingType::number : SettingType::text;
-}
-
-void set(Settings& settings, const std::string& name, const std::string& value) {
-    if (name == "database")
-        settings.database = value;
-    else if (name == "role")
-        settings.role = value;
-    else if (name == "batch")
-        settings.batch = whole_number(name, value, 1, 10'000);
-    else if (name == "sql_workers")
-        settings.sql_workers = whole_number(name, value, 0, 64);
-    else if (name == "shortest_poll_ms")
-        settings.shortest_poll = std::chrono::milliseconds(whole_number(name, value, 1, 60'000));
-    else if (name == "longest_poll_ms")
-        settings.longest_poll = std::chrono::milliseconds(whole_number(name, value, 1, 3'600'000));
-    else if (name == "wake")
-        settings.wake = yes_or_no(name, value);
-    else if (name == "session_pooler")
-        settings.session_pooler = yes_or_no(name, value);
-    else if (name == "http")
-        settings.http = address(name, value);
-    else if (name == "api")
-        settings.api = address(name, value);
-    else if (name == "api_database")
-        settings.api_database = value;
-    else if (name == "api_connections")
-        settings.api_connections = whole_number(name, value, 1, 200);
-    else if (name == "api_clients")
-        settings.api_clients = whole_number(name, value, 1, 10'000);
-    else if (name == "api_timeout_ms")
-        settings.api_timeout = std::chrono::milliseconds(whole_number(name, value, 10, 3'600'000));
-    else if (name == "api_certificate")
-        settings.api_certificate = value;
-    else if (name == "api_key")
-        settings.api_key = value;
-    else if (name == "api_client_ca")
-        settings.api_client_ca = value;
-    else if (name == "api_failed_logins")
-        settings.api_failed_logins = whole_number(name, value, 1, 1'000'000);
-    else if (name == "api_hosts")
-        settings.api_hosts = list_of(value);
-    else if (name == "api_proxies")
-        settings.api_proxies = list_of(value);
-    else if (name == "api_upload_mb")
-        settings.api_upload_mb = whole_number(name, value, 1, 1'000'000);
-    else if (name == "gauges_ms")
-        settings.gauges = std::chrono::milliseconds(whole_number(name, value, 100, 3'600'000));
-    else if (name == "stuck_after_ms")
-        settings.stuck_after = std::chrono::milliseconds(whole_number(name, value, 100, 86'400'000));
-    else if (name == "log_format")
-        settings.log_format = one_of(name, value, {"text", "json"});
-    else if (name == "log_level")
-        settings.log_level = one_of(name, value, {"debug", "info", "warn", "error"});
-    else if (name == "boards")
-        settings.boards = list_of(value);
-    else if (name == "board_lease_ms")
-        settings.board_lease = std::chrono::milliseconds(whole_number(name, value, 100, 86'400'000));
-    else if (name == "provider")
-        settings.messages.provider = one_of(name, value, {"database", "pgmq", "rabbitmq"});
-    else if (name == "broker")
-        settings.messages.broker = value;
-    else if (name == "broker_ca")
-        settings.messages.broker_ca = value;
-    else if (name == "publish")
-        settings.publish = list_of(value);
-    else if (name == "publisher")
-        settings.publisher = value;
-    else if (name == "skip")
-        settings.skip = list_of(value);
-    else {
-        std::string known;
-        for (const auto& [one, meaning] : setting_names()) known += (known.empty() ? "" : ", ") + one;
-        throw SettingsError("no setting \"" + name + "\"; there are " + known);
-    }
+const SettingsTable<Settings>& settings_table() {
+    static const SettingsTable<S> table(
+        "PAWLD",
+        {
+            {"database", member<&S::database>, any(), "",
+             "libpq connection string or URI; what it leaves out comes from PGHOST, PGDATABASE and so on"},
+            {"role", member<&S::role>, any(), "",
+             "Role to act as after connecting; empty: that of the login; not behind a pooler in transaction mode"},
+            {"pooler", member<&S::pooler>, one_of({"none", "session", "transaction"}), "",
+             "Mode of the connection pooler between pawld and the server; with transaction pawld polls"},
+            {"batch", member<&S::batch>, between(1, 10'000), "rows", "Rows that one transaction of a duty handles"},
+            {"sql_workers", member<&S::sql_workers>, between(0, 64), "sessions",
+             "Sessions that run steps, rows and tasks whose handlers are SQL functions; 0: none"},
+            {"shortest_poll_ms", member<&S::shortest_poll>, between(1, 60'000), "ms",
+             "First wait between two calls of a duty; doubled by every call that finds no work"},
+            {"longest_poll_ms", member<&S::longest_poll>, between(1, 3'600'000), "ms",
+             "Longest wait between two calls of a duty"},
+            {"wake", member<&S::wake>, any(), "", "Wait for notifications; false: poll only"},
+            {"skip", member<&S::skip>, any(), "",
+             "Duties that this daemon does not run, like prune_events, reap, or reap jobs"},
+            {"boards", member<&S::boards>, any(), "", "Job boards of pawl_saga to be a conductor of"},
+            {"board_lease_ms", member<&S::board_lease>, between(100, 86'400'000), "ms",
+             "Lease time of the boards' jobs; extended every third of it"},
+            {"http", member<&S::http>, host_port(), "",
+             "Address of /healthz, /readyz and /metrics, like 127.0.0.1:9187; port 0: any free one; empty: off"},
+            {"gauges_ms", member<&S::gauges>, between(100, 3'600'000), "ms",
+             "Time between two counts of queues, owners and timers for /metrics"},
+            {"stuck_after_ms", member<&S::stuck_after>, between(100, 86'400'000), "ms",
+             "/healthz reports a lane as stuck when one duty takes longer"},
+            {"log_format", member<&S::log_format>, one_of({"text", "json"}), "", "Format of the log on standard error"},
+            {"log_level", member<&S::log_level>, one_of({"debug", "info", "warn", "error"}), "",
+             "Least severe level that is logged"},
+            {"provider", member<&S::messages, &M::provider>, one_of({"database", "pgmq", "rabbitmq"}), "",
+             "Queue provider that announces work to workers; with pgmq and rabbitmq pawld publishes messages"},
+            {"broker", member<&S::messages, &M::broker>, any(), "",
+             "Broker of rabbitmq, like amqp://user:password@host:5672/vhost, or amqps://"},
+            {"broker_ca", member<&S::messages, &M::broker_ca>, any(), "",
+             "PEM file of the authorities of an amqps broker's certificate; empty: the system's"},
+            {"publish", member<&S::publish>, any(), "", "Tables whose claimable rows are published"},
+            {"publisher", member<&S::publisher>, any(), "",
+             "Consumer of the outbox that reads the rows to publish; any number of daemons share one"},
+            {"api", member<&S::api>, host_port(), "",
+             "Address of the HTTP API, like 127.0.0.1:9180; port 0: any free one; empty: off"},
+            {"api_database", member<&S::api_database>, any(), "",
+             "libpq connection string or URI of the HTTP API, which logs in as pawl_authenticator; empty: database"},
+            {"api_pooler", member<&S::api_pooler>, one_of({"none", "session"}), "",
+             "Mode of the connection pooler on the way to api_database"},
+            {"api_connections", member<&S::api_connections>, between(1, 200), "connections",
+             "Connections of the HTTP API to the database; half of them work at a time, the others while those are "
+             "slow"},
+            {"api_clients", member<&S::api_clients>, between(1, 10'000), "connections",
+             "Connections of clients at a time, event streams included"},
+            {"api_timeout_ms", member<&S::api_timeout>, between(10, 3'600'000), "ms", "Longest statement of a request"},
+            {"api_certificate", member<&S::api_certificate>, any(), "",
+             "PEM file of the server's certificate and its chain; with api_key the HTTP API speaks TLS"},
+            {"api_key", member<&S::api_key>, any(), "", "PEM file of the key of api_certificate"},
+            {"api_client_ca", member<&S::api_client_ca>, any(), "",
+             "PEM file of the authority of client certificates, which are accepted in place of tokens"},
+            {"api_failed_logins", member<&S::api_failed_logins>, between(1, 1'000'000), "logins",
+             "Failed logins of an address within a minute, after which it must wait"},
+            {"api_hosts", member<&S::api_hosts>, any(), "",
+             "Host names of the HTTP API; requests for other hosts are rejected; empty: any"},
+            {"api_proxies", member<&S::api_proxies>, any(), "",
+             "Addresses of proxies, like 10.0.0.1 or 10.0.0.0/8, whose X-Forwarded-For names the client"},
+            {"api_upload_mb", member<&S::api_upload_mb>, between(1, 1'000'000), "MB", "Largest file of an upload"},
+        });
+    return table;
 }
 
 void read_toml(Settings& settings, const std::string& text, const std::string& file) {
@@ -223,14 +140,14 @@ void read_toml(Settings& settings, const std::string& text, const std::string& f
     try {
         table = toml::parse(text, file);
     } catch (const toml::parse_error& problem) {
-        throw SettingsError(file + ", line " + std::to_string(problem.source().begin.line) + ": " + std::string(problem.description()));
+        throw SettingsError(file + ", line " + std::to_string(problem.source().begin.line) + ": " +
+                            std::string(problem.description()));
     }
     for (const auto& [key, node] : table) {
         const std::string name(key.str());
         try {
             if (name != "duty") {
-                if (!setting_names().contains(name)) set(settings, name, "");  // says which there are
-                set(settings, name, text_of(name, type_of(name), node));
+                settings_table().set(settings, name, text_of(name, settings_table().type(name), node));
                 continue;
             }
             if (!node.is_array_of_tables()) throw SettingsError("duties are written as [[duty]]");
@@ -241,25 +158,21 @@ void read_toml(Settings& settings, const std::string& text, const std::string& f
     }
 }
 
-void read_environment(Settings& settings, const std::function<const char*(const char*)>& get) {
-    for (const auto& [name, meaning] : setting_names()) {
-        std::string variable = "PAWLD_" + name;
-        for (char& c : variable) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-        if (const char* value = get(variable.c_str())) {
-            try {
-                set(settings, name, value);
-            } catch (const SettingsError& problem) {
-                throw SettingsError(variable + ": " + problem.what());
-            }
-        }
-    }
+std::string example_file() {
+    std::string file =
+        "# Settings of pawld with their defaults. Each is also a variable of the environment (PAWLD_LONGEST_POLL_MS) "
+        "and a\n"
+        "# flag (--longest-poll-ms). Flags win over variables, and variables over this file.\n"
+        "# pawld --print toml writes this file. Keep passwords out of flags, which every user of the machine can "
+        "read.\n\n" +
+        settings_as_toml(settings_table().list({})) + "# Duties of your own:\n# [[duty]]\n";
+    for (const Setting& one : duty_table().list({.name = "close_old_carts", .sql = "select shop.close_old_carts()"}))
+        file += "# " + one.name + " = " + one.initial + "  # " + one.description + "\n";
+    return file;
 }
 
 ConnectionSettings connection_settings(const Settings& settings, const std::string& name) {
-    return {.target = settings.database,
-            .application_name = name,
-            .role = settings.role,
-            .session_pooler = settings.session_pooler};
+    return {.target = settings.database, .application_name = name, .role = settings.role, .pooler = settings.pooler};
 }
 
 }  // namespace pawl::daemon

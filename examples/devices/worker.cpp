@@ -11,7 +11,7 @@
 
 int main(int argc, char** argv) try {
     const std::chrono::microseconds each(argc > 2 ? std::atoi(argv[2]) : 0);
-    pawl::RowWorker worker({
+    pawl::RowWorkerSettings settings{
         .connection = {.application_name = "pawl rows"},
         .queue = "devices",
         .threads = 1,
@@ -19,7 +19,9 @@ int main(int argc, char** argv) try {
         .lease = std::chrono::milliseconds(argc > 1 ? std::atoi(argv[1]) : 60'000),
         .longest_poll = std::chrono::milliseconds(argc > 3 ? std::atoi(argv[3]) : 500),
         .on_message = [](const std::string& message) { std::fprintf(stderr, "%s\n", message.c_str()); },
-    });
+    };
+    pawl::read_environment(settings);  // PAWL_DATABASE, PAWL_POOLER, PAWL_PROVIDER, ...
+    pawl::RowWorker worker(std::move(settings));
     // sync: the registry is busy at the first try of addresses that end with F, and never takes those that end with 00
     worker.on("register", [each](std::vector<pawl::Row>& rows) {
         std::this_thread::sleep_for(each * rows.size());

@@ -75,7 +75,7 @@ int main() try {
         tasks = pawl::start_tasks(start, {.name = "parcel", .name_space = "parcels"}, {{{"grams", 1200}}, {{"grams", -1}}, {{"grams", 400}, {"far", true}}});
         start.commit();
     }
-    pawl::Worker worker({.connection = settings, .name_space = "parcels", .lease = std::chrono::milliseconds(600)});
+    pawl::Worker worker({.connection = settings, .queue = "parcels", .lease = std::chrono::milliseconds(600)});
     worker.on("weigh", weigh).on("label", print_label).on("hand_over", hand_over);
     std::jthread runs([&worker] { worker.run(); });
     for (const std::string& task : tasks) std::printf("%s\n", outcome(settings, task).c_str());

@@ -92,7 +92,7 @@ int main() try {
     for (const std::string& flow : flows) {
         pqxx::work look(*connection);
         const auto status = *pawl::flow_status(look, flow);
-        std::printf("%s: %d of %d tasks ended, %s, errors %s\n", status.state.c_str(), status.settled, status.tasks, pawl::flow_outputs(look, flow).dump().c_str(),
+        std::printf("%s: %d of %d tasks finished, %s, errors %s\n", status.state.c_str(), status.finished, status.tasks, pawl::flow_outputs(look, flow).dump().c_str(),
                     status.errors.dump().c_str());
     }
     return 0;

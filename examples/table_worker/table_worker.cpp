@@ -7,13 +7,14 @@
 #include <pawl/pawl.hpp>
 
 int main() try {
-    pawl::Worker worker({
+    pawl::WorkerSettings settings{
         .connection = {.application_name = "pawl jobs"},
         .table = pawl::JobTable{.relation = "jobs", .success_event = "finish", .failure_event = "fail", .permanent_failure_event = "give_up"},
         .threads = 4,
         .batch = 20,
-        .messages = pawl::messages_from_environment(),
-    });
+    };
+    pawl::read_environment(settings);  // PAWL_DATABASE, PAWL_POOLER, PAWL_PROVIDER, ...
+    pawl::Worker worker(std::move(settings));
     worker.on("job", [](const pawl::Job& job) -> nlohmann::json {
         const int number = job.context.at("payload").at("n").get<int>();  // the whole row is the context
         if (number % 10 == 0) throw pawl::PermanentFailure("job " + job.key + " is a tenth one");

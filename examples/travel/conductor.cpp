@@ -8,7 +8,7 @@
 
 int main(int argc, char** argv) try {
     const bool tied = argc > 1 && std::atoi(argv[1]) == 0;
-    pawl::Conductor conductor({
+    pawl::ConductorSettings settings{
         .connection = {.application_name = "pawl conductor"},
         .board = argc > 3 ? argv[3] : "trips",
         .jobs = argc > 2 ? std::atoi(argv[2]) : 100,
@@ -16,7 +16,9 @@ int main(int argc, char** argv) try {
         .tied = tied,
         .on_event = [](const pawl::SagaJob& job, pawl::JobEvent event) { std::fprintf(stderr, "%s: %s\n", job.name.c_str(), pawl::name_of(event)); },
         .on_message = [](const std::string& message) { std::fprintf(stderr, "%s\n", message.c_str()); },
-    });
+    };
+    pawl::read_environment(settings);  // PAWL_DATABASE, PAWL_POOLER, PAWL_PROVIDER, ...
+    pawl::Conductor conductor(std::move(settings));
     const pawl::StopOnSignals signals([&] { conductor.stop(); });
     std::fprintf(stderr, "processor %s\n", conductor.processor().c_str());
     conductor.run();

@@ -54,16 +54,17 @@ std::string call(const pawl::SagaTask& task, const std::string& service, const s
 
 int main(int argc, char** argv) try {
     const std::chrono::milliseconds takes(argc > 1 ? std::atoi(argv[1]) : 20);
-    pawl::SagaWorker worker({
+    pawl::SagaWorkerSettings settings{
         .connection = {.application_name = "pawl travel"},
         .queue = "travel",
         .threads = argc > 3 ? std::atoi(argv[3]) : 4,
         .lease = std::chrono::milliseconds(argc > 2 ? std::atoi(argv[2]) : 60'000),
         .progress_interval = std::chrono::milliseconds(20),
-        .messages = pawl::messages_from_environment(),
-        .on_dropped = [](const pawl::SagaTask& task) { std::fprintf(stderr, "dropped: %s, it is no longer ours\n", task.name.c_str()); },
+        .on_dropped = [](const pawl::SagaTask& task) { std::fprintf(stderr, "dropped: %s, the lease was lost\n", task.name.c_str()); },
         .on_message = [](const std::string& message) { std::fprintf(stderr, "%s\n", message.c_str()); },
-    });
+    };
+    pawl::read_environment(settings);  // PAWL_DATABASE, PAWL_POOLER, PAWL_PROVIDER, ...
+    pawl::SagaWorker worker(std::move(settings));
     // A service knows a trip: asked twice for the same booking, it gives the same one.
     worker.on(
         "book",
@@ -84,7 +85,7 @@ int main(int argc, char** argv) try {
     std::printf("%llu succeeded, %llu failed, %llu dropped, %llu given back\n", static_cast<unsigned long long>(counts.succeeded),
                 static_cast<unsigned long long>(counts.failed), static_cast<unsigned long long>(counts.dropped),
                 static_cast<unsigned long long>(counts.abandoned));
-    if (counts.told > 0) std::printf("%llu by message\n", static_cast<unsigned long long>(counts.told));
+    if (counts.announced > 0) std::printf("%llu by message\n", static_cast<unsigned long long>(counts.announced));
     return 0;
 } catch (const std::exception& error) {
     std::fprintf(stderr, "worker: %s\n", error.what());

@@ -80,7 +80,7 @@ BEGIN
         NULL;
     END;
     IF coalesce(cardinality(place), 0) <> keys THEN
-        PERFORM pawl.raise('22023', 'the cursor is none that this list gave');
+        PERFORM pawl.raise('22023', 'invalid cursor');
     END IF;
     RETURN place;
 END

@@ -82,7 +82,7 @@ DECLARE
     c pawl.consumer;
 BEGIN
     IF place !~ '^[0-9]{1,15}-[0-9]+:[0-9]+:[0-9,]*$' THEN
-        PERFORM pawl.raise('22023', 'the position is none that this stream gave');
+        PERFORM pawl.raise('22023', 'invalid position');
     END IF;
     since := split_part(place, '-', 2)::pg_snapshot;
     INSERT INTO pawl.consumer (consumer, owner, seen) VALUES (name, current_user, since);
@@ -117,7 +117,7 @@ BEGIN
     IF relations IS NOT NULL THEN
         SELECT r INTO unknown FROM unnest(string_to_array(relations, ',')) r WHERE to_regclass(r) IS NULL OR to_regclass(r)::oid <> ALL (visible) LIMIT 1;
         IF FOUND THEN
-            PERFORM pawl.raise('42704', format('there are no events of "%s" for you', unknown), 'The table has none, or the role may not select from it, or it has row-level security for the role.');
+            PERFORM pawl.raise('42704', format('no events of "%s" can be read', unknown), 'The table has no events, or the role lacks SELECT on it, or row-level security applies to the role.');
         END IF;
         visible := ARRAY(SELECT to_regclass(r)::oid FROM unnest(string_to_array(relations, ',')) r ORDER BY 1);
     END IF;

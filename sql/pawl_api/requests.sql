@@ -21,10 +21,10 @@ BEGIN
       FROM pawl_api.tokens t JOIN pg_roles r ON r.rolname = t.role AND NOT r.rolsuper
      WHERE t.digest = _login.digest AND t.kind = _login.kind AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp());
     IF NOT FOUND THEN
-        PERFORM pawl.raise('28000', 'the token is not known here, has expired or was revoked', NULL, 'select pawl_api.create_token(''pawl_reader'', ''name of the person'')');
+        PERFORM pawl.raise('28000', 'the token is unknown, expired or revoked', NULL, 'select pawl_api.create_token(''pawl_reader'', ''name of the person'')');
     END IF;
     IF NOT scope = ANY (_login.scopes) THEN
-        PERFORM pawl.raise('42501', format('the token lacks the scope "%s"', scope), format('It is %s''s and has: %s.', _login.person, array_to_string(_login.scopes, ', ')));
+        PERFORM pawl.raise('42501', format('the token lacks the scope "%s"', scope), format('It belongs to %s and has: %s.', _login.person, array_to_string(_login.scopes, ', ')));
     END IF;
     PERFORM pawl_api._note_token(token);
     IF (used IS NULL OR used < clock_timestamp() - interval '1 minute') AND NOT current_setting('transaction_read_only')::boolean THEN
@@ -66,7 +66,7 @@ DECLARE
     token constant uuid := pawl_api._noted_token();
 BEGIN
     IF token IS NULL THEN
-        PERFORM pawl.raise('42501', 'idempotency keys belong to requests of the HTTP API', format('The session of "%s" has begun none.', session_user));
+        PERFORM pawl.raise('42501', 'idempotency keys belong to requests of the HTTP API', format('Role "%s" has begun no request in this session.', session_user));
     END IF;
     RETURN token;
 END

@@ -26,7 +26,7 @@ DECLARE
     parts text[];
 BEGIN
     IF given IS NULL THEN
-        PERFORM pawl.raise('22023', 'the key of the row is needed', NULL, array_to_string(b.key_columns, ', '));
+        PERFORM pawl.raise('22023', 'the key of the row is missing', NULL, array_to_string(b.key_columns, ', '));
     ELSIF cardinality(b.key_columns) = 1 AND left(given, 1) NOT IN ('[', '{') THEN
         RETURN ARRAY[given];
     END IF;
@@ -38,7 +38,7 @@ BEGIN
         NULL;
     END;
     IF cardinality(parts) IS DISTINCT FROM cardinality(b.key_columns) OR array_position(parts, NULL) IS NOT NULL THEN
-        PERFORM pawl.raise('22023', format('the key of %s is (%s)', b.relation, array_to_string(b.key_columns, ', ')), NULL, 'a JSON array of texts');
+        PERFORM pawl.raise('22023', format('the key of %s must be (%s)', b.relation, array_to_string(b.key_columns, ', ')), NULL, 'a JSON array of texts');
     END IF;
     RETURN parts;
 END

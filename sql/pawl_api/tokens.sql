@@ -60,13 +60,13 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM pawl.raise('42704', format('there is no role "%s"', role), NULL, format('create role %I nologin in role pawl_reader', role));
     ELSIF found_one.rolsuper THEN
-        PERFORM pawl.raise('42501', format('role "%s" is a superuser', role), 'Tokens are for roles whose rights have an end.', 'pawl_operator or pawl_reader');
+        PERFORM pawl.raise('42501', format('role "%s" is a superuser', role), 'A token cannot be issued for a superuser.', 'pawl_operator or pawl_reader');
     ELSIF NOT pg_has_role('pawl_authenticator', role, 'MEMBER') THEN
-        PERFORM pawl.raise('42501', format('pawl_authenticator may not become "%s"', role), NULL, format('grant %I to pawl_authenticator', role));
+        PERFORM pawl.raise('42501', format('pawl_authenticator is not a member of role "%s"', role), NULL, format('grant %I to pawl_authenticator', role));
     ELSIF coalesce(person, '') = '' THEN
-        PERFORM pawl.raise('22023', 'a token names the person who has it');
+        PERFORM pawl.raise('22023', 'person must not be empty');
     ELSIF scopes IS NULL OR scopes = '{}' OR NOT scopes <@ '{read,operate}' THEN
-        PERFORM pawl.raise('22023', 'scopes are read and operate', NULL, 'array[''read'', ''operate'']');
+        PERFORM pawl.raise('22023', 'scopes must be a list of read and operate', NULL, 'array[''read'', ''operate'']');
     END IF;
 END
 $function$;
@@ -99,7 +99,7 @@ DECLARE
 BEGIN
     PERFORM pawl_api._token_role(role, person, scopes);
     IF digits IS NULL OR digits !~ '^[0-9a-f]{64}$' THEN
-        PERFORM pawl.raise('22023', 'a fingerprint is 64 hexadecimal digits', NULL, 'openssl x509 -noout -fingerprint -sha256 -in client.pem');
+        PERFORM pawl.raise('22023', 'fingerprint must have 64 hexadecimal digits', NULL, 'openssl x509 -noout -fingerprint -sha256 -in client.pem');
     END IF;
     INSERT INTO pawl_api.tokens (kind, digest, role, person, scopes, expires_at, note)
     VALUES ('certificate', decode(digits, 'hex'), role, person, scopes, clock_timestamp() + valid, note) RETURNING token INTO made;

@@ -40,7 +40,7 @@ DECLARE
 BEGIN
     SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = o.definition AND x.version = o.version AND x.dropped_at IS NULL;
     IF NOT FOUND THEN
-        PERFORM pawl_bulk._fail(o.operation, format('definition "%s" version %s is gone', o.definition, o.version), 'Definition missing');
+        PERFORM pawl_bulk._fail(o.operation, format('definition "%s" version %s does not exist', o.definition, o.version), 'Definition missing');
         RETURN 1;
     END IF;
     IF o.status = 'Retrying' THEN
@@ -316,7 +316,7 @@ BEGIN
         END IF;
     EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
         -- it cannot even fail: it stays in trouble
-        RAISE WARNING 'operation % cannot be moved on: %', candidate, SQLERRM;
+        RAISE WARNING 'operation % cannot advance: %', candidate, SQLERRM;
     END;
 END
 $function$;
@@ -395,4 +395,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.advance(integer) IS
-'picks operations up, validates at most about batch rows, gives valid rows their first record, and ends operations whose rows all have an outcome. Returns how much it did; call it again while that is not 0. Validators run with the caller''s rights. Where others still validate, next_at says when to look again. A row whose validation raises an error fails with it; an operation that cannot be moved on is in pawl_bulk.troubles, waits 1 s, 2 s, 4 s ... at most a minute, and stops no other. Set statement_timeout where validators may run for long: a call that it ends returns, and rows that need it alone fail. All in the caller''s transaction: a validator that ends its session leaves no trace, and is called again. pawl_bulk.work_operations() is the duty';
+'Advances operations: validates rows, creates the first records of valid rows, and ends operations whose rows all
+have an outcome. Validators run with the rights of the caller and in its transaction; pawl_bulk.work_operations is
+the duty. A row whose validation raises an error fails; an operation that cannot advance waits in
+pawl_bulk.troubles, for 1 s to 1 min, and does not stop others.
+batch: about how many rows it validates at most, 1 to 1000000; default 10000.
+Returns done (how much it did; call it again until 0) and next_at (when to call it again).
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_bulk.advance()';

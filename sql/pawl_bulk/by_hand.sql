@@ -20,9 +20,9 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM pawl.raise('P0002', format('there is no definition "%s" version %s', NEW.definition, NEW.version), NULL, pawl_bulk._known_definitions());
     ELSIF NEW.validated_through <> 0 OR NEW.opened_through <> 0 OR NEW.total_rows <> 0 OR NEW.retry_count <> 0 OR NEW.started_at IS NOT NULL OR NEW.completed_at IS NOT NULL THEN
-        PERFORM pawl.raise('55000', 'a new operation has not begun', 'Its counters are 0.');
+        PERFORM pawl.raise('55000', 'an operation must be inserted in its initial state', 'Its counters must be 0 and its times null.');
     ELSIF octet_length(NEW.idempotency_key) > 1000 THEN
-        PERFORM pawl.raise('22023', 'an idempotency key has at most 1000 bytes', format('This one has %s.', octet_length(NEW.idempotency_key)));
+        PERFORM pawl.raise('22023', 'an idempotency key must have at most 1000 bytes', format('It has %s bytes.', octet_length(NEW.idempotency_key)));
     END IF;
     PERFORM pawl_bulk._known_fields(NEW.dialect, '{delimiter,quote,header,map}', 'a dialect');
     -- a dialect that cannot be is rejected here and not row by row
@@ -35,6 +35,24 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._operation_made() IS 'internal: a new operation fits its definition; P0002, 22023, 55000';
 CREATE TRIGGER made BEFORE INSERT ON pawl_bulk.operations FOR EACH ROW WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._operation_made();
 
+-- The reasons of the duty for ending an operation. It happens once to an operation, so validators may be asked again.
+CREATE FUNCTION pawl_bulk._may_fail(o pawl_bulk.operations) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+BEGIN
+    RETURN CASE o.status
+        WHEN 'Validating' THEN o.input_error IS NOT NULL
+            OR EXISTS (SELECT FROM pawl_bulk.troubles t WHERE t.operation = o.operation AND t.failures > 5 AND t.sqlstate ~ '^57')
+            OR pawl_bulk._operation_errors(o, false) <> '{}'
+        WHEN 'Running' THEN false
+        ELSE NOT EXISTS (SELECT FROM pawl_bulk.definitions d WHERE d.name = o.definition AND d.version = o.version AND d.dropped_at IS NULL)
+            OR o.status = 'Pending' AND NOT o.sealed AND o.created_at <= clock_timestamp() - interval '1 day' END;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._may_fail(pawl_bulk.operations) IS 'internal: the operation cannot go on: its definition is gone, its input never came, or its input or metadata are not valid';
+
 CREATE FUNCTION pawl_bulk._operation_by_hand() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -45,14 +63,17 @@ DECLARE
 BEGIN
     IF NEW.status IS DISTINCT FROM OLD.status THEN
         IF NEW.status IN ('Cancelled', 'Retrying') AND NOT pawl_bulk._operates() THEN
-            PERFORM pawl.raise('42501', format('permission denied to move operation %s to %s', NEW.operation, NEW.status), 'Only operators cancel and retry.');
+            PERFORM pawl.raise('42501', format('permission denied to change operation %s to %s', NEW.operation, NEW.status), 'Only operators can cancel and retry.');
+        ELSIF NEW.status = 'Failed' AND NOT pawl_bulk._operates() AND NOT pawl_bulk._may_fail(OLD) THEN
+            PERFORM pawl.raise('42501', format('permission denied to change operation %s to %s', NEW.operation, NEW.status),
+                'Its definition is there, its input and its metadata are valid; only operators can abort it.', format('select pawl_bulk.abort(%L, ...)', NEW.operation));
         ELSIF NEW.status = 'Validating' AND NOT NEW.sealed THEN
             PERFORM pawl.raise('PW003', format('operation %s cannot be validated', NEW.operation), 'Its input is not complete.', format('select pawl_bulk.seal(%L)', NEW.operation));
         ELSIF NEW.status IN ('Validating', 'Running') AND OLD.paused_at IS NOT NULL AND NEW.paused_at IS NOT NULL THEN
             PERFORM pawl.raise('PW003', format('operation %s is paused', NEW.operation), NULL, format('select pawl_bulk.resume(%L)', NEW.operation));
         END IF;
     ELSIF NOT pawl_bulk._operates() THEN
-        PERFORM pawl.raise('42501', format('permission denied to change operation %s', NEW.operation), 'Its message is written when it fails; only operators pause it.');
+        PERFORM pawl.raise('42501', format('permission denied to change operation %s', NEW.operation), 'Only operators can pause it, and its message is set when it fails.');
     END IF;
     RETURN NEW;
 END
@@ -73,11 +94,11 @@ DECLARE
 BEGIN
     IF NEW.state IS DISTINCT FROM OLD.state AND NEW.state IN ('Pending', 'Cancelled') THEN
         IF NOT pawl_bulk._operates() THEN
-            PERFORM pawl.raise('42501', format('permission denied to move row %s to %s', NEW.row_number, NEW.state), 'Only operators retry and cancel.');
+            PERFORM pawl.raise('42501', format('permission denied to change row %s to %s', NEW.row_number, NEW.state), 'Only operators can retry and cancel.');
         END IF;
     ELSE
-        PERFORM pawl.raise('55000', format('row %s at step %s is not changed so', NEW.row_number, NEW.step_index),
-            CASE WHEN NEW.state = OLD.state AND OLD.completed_at IS NOT NULL AND OLD.state <> 'Running' THEN format('It is %s.', OLD.state) ELSE 'Tries are counted one by one.' END);
+        PERFORM pawl.raise('55000', format('row %s at step %s cannot be changed in this way', NEW.row_number, NEW.step_index),
+            CASE WHEN NEW.state = OLD.state AND OLD.completed_at IS NOT NULL AND OLD.state <> 'Running' THEN format('It is %s.', OLD.state) ELSE 'The number of attempts can only grow by one.' END);
     END IF;
     RETURN NEW;
 END
@@ -87,7 +108,7 @@ COMMENT ON FUNCTION pawl_bulk._record_by_hand() IS 'internal: rejects changes of
 CREATE TRIGGER by_hand BEFORE UPDATE ON pawl_bulk.records FOR EACH ROW
     WHEN (CASE WHEN OLD.state IS DISTINCT FROM NEW.state THEN NEW.state = ANY ('{Pending,Cancelled}') OR NEW.tries OPERATOR(pg_catalog.<>) OLD.tries AND NEW.tries OPERATOR(pg_catalog.-) OLD.tries OPERATOR(pg_catalog.<>) 1
                ELSE (OLD.started_at, OLD.completed_at) IS DISTINCT FROM (NEW.started_at, NEW.completed_at)
-                    OR OLD.state = ANY ('{Completed,Failed,TimedOut,Cancelled}') AND (OLD.tries, OLD.error_type, OLD.error_message, OLD.started_at, OLD.completed_at)
+                    OR OLD.state IS DISTINCT FROM 'Running' AND (OLD.tries, OLD.error_type, OLD.error_message, OLD.started_at, OLD.completed_at)
                     IS DISTINCT FROM (NEW.tries, NEW.error_type, NEW.error_message, NEW.started_at, NEW.completed_at) OR NEW.tries OPERATOR(pg_catalog.-) OLD.tries OPERATOR(pg_catalog.<>) ALL ('{0,1}') END)
     EXECUTE FUNCTION pawl_bulk._record_by_hand();
 
@@ -125,7 +146,7 @@ BEGIN
                 OR OLD.deadline_at <= now_at AND NEW.deadline_at BETWEEN OLD.deadline_at AND now_at + interval '1 min') IS NOT TRUE)
        AND NOT pawl_bulk._operates() THEN
         PERFORM pawl.raise('42501', format('permission denied to change the times of row %s at step %s', NEW.row_number, NEW.step_index),
-            'They follow from its step; only operators bring deadlines and retries forward.', 'report a result: select * from pawl_bulk.report(...)');
+            'They follow from its step; only operators can change them.', 'report a result: select * from pawl_bulk.report(...)');
     END IF;
     IF OLD.deadline_at IS NULL AND NEW.deadline_at IS NOT NULL AND NEW.run_timeout IS NOT NULL AND NOT pawl_bulk._operates() THEN
         NEW.deadline_at := now_at + NEW.run_timeout;
@@ -157,12 +178,12 @@ BEGIN
         RETURN NEW;
     ELSIF NEW.message IS DISTINCT FROM OLD.message AND OLD.state IS NOT DISTINCT FROM NEW.state
           OR NEW.tries NOT IN (OLD.tries, OLD.tries + (NEW.state = 'leased' AND OLD.state = 'ready')::integer) THEN
-        PERFORM pawl.raise('55000', format('notice %s is not changed so', NEW.notice), 'Its tries are counted one by one, and its message comes with the result.',
+        PERFORM pawl.raise('55000', format('notice %s cannot be changed in this way', NEW.notice), 'The number of attempts can only grow by one, and a message needs a result.',
             'select * from pawl_bulk.report_notices(...)');
     ELSIF NEW.due IS DISTINCT FROM OLD.due
           AND (CASE WHEN NEW.due IS NULL THEN OLD.state = NEW.state AND OLD.due > clock_timestamp()
                     ELSE OLD.state = NEW.state OR NEW.due > clock_timestamp() + interval '15 min' END) THEN
-        PERFORM pawl.raise('42501', format('permission denied to change when notice %s is tried', NEW.notice), 'It follows from its tries; only operators change it.',
+        PERFORM pawl.raise('42501', format('permission denied to change the times of notice %s', NEW.notice), 'They follow from its attempts; only operators can change them.',
             'select * from pawl_bulk.report_notices(...)');
     END IF;
     RETURN NEW;
@@ -219,7 +240,7 @@ BEGIN
           AND NEW.again_at <= clock_timestamp() + interval '1 day' THEN
         RETURN NEW;
     END IF;
-    PERFORM pawl.raise('55000', 'a run belongs to its session', 'Its lease is at most a day, and others see to it when that is over.');
+    PERFORM pawl.raise('55000', 'a run belongs to its session', 'Its lease can be at most a day.');
     RETURN NULL;
 END
 $function$;

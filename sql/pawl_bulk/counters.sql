@@ -51,7 +51,12 @@ BEGIN
     next_at := clock_timestamp() + interval '5 s';
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk.fold_counters(integer) IS 'a duty: adds up what statements appended to the counters of at most batch operations; returns how many entries were folded';
+COMMENT ON FUNCTION pawl_bulk.fold_counters(integer) IS
+'Adds entries of pawl_bulk''s counters up, for at most batch operations (1 to 100000, default 100). A duty: call it
+periodically.
+Returns done (entries that were added up) and next_at (when to call it again).
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_bulk.fold_counters()';
 
 -- What a statement on records means for the counters: rows whose last step completed, rows that failed, less those that did before.
 CREATE FUNCTION pawl_bulk._validations_came() RETURNS trigger
@@ -68,7 +73,7 @@ DECLARE
 BEGIN
     FOR its IN SELECT n.operation, min(n.row_number) AS first_row, max(n.row_number) AS last_row FROM new_validations n GROUP BY n.operation LOOP
         IF NOT EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = its.operation AND o.status = 'Validating') THEN
-            PERFORM pawl.raise('PW003', format('operation %s takes no validation records', its.operation), 'They are written while it is Validating.');
+            PERFORM pawl.raise('PW003', format('operation %s accepts no validation records', its.operation), 'Validation records are written while its state is Validating.');
         END IF;
         SELECT x.row_number INTO alone FROM (SELECT n.row_number FROM new_validations n WHERE n.operation = its.operation
                                              EXCEPT SELECT i.row_number FROM pawl_bulk.input i WHERE i.operation = its.operation AND i.row_number BETWEEN greatest(its.first_row, 1) AND its.last_row) x LIMIT 1;
@@ -98,8 +103,8 @@ DECLARE
         'pawl_bulk.validations', 'pawl_bulk.retry_history', 'pawl_bulk.signals', 'pawl_bulk.events');
 BEGIN
     IF TG_OP = 'UPDATE' OR EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = OLD.operation) THEN
-        PERFORM pawl.raise('PW006', format('%s of %s.%s is refused', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME),
-            'Its rows are written once and go with their operation.');
+        PERFORM pawl.raise('PW006', format('%s of %s.%s is not allowed', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME),
+            'Its rows never change and are deleted with their operation.');
     END IF;
     RETURN OLD;
 END

@@ -83,14 +83,14 @@ BEGIN
     ELSIF kind NOT IN ('sync', 'poll', 'signal') THEN
         PERFORM pawl.raise('22023', format('unknown kind "%s" of step "%s"', kind, step ->> 'name'), NULL, 'sync, poll or signal');
     ELSIF kind <> 'sync' AND step ->> 'timeout' IS NULL THEN
-        PERFORM pawl.raise('22023', format('step "%s" needs a timeout', step ->> 'name'), 'What polls or waits for a signal must end some time.');
+        PERFORM pawl.raise('22023', format('step "%s" needs a timeout', step ->> 'name'), 'A step that polls or waits for a signal must end after some time.');
     ELSIF kind = 'poll' AND step ->> 'poll_interval' IS NULL THEN
         PERFORM pawl.raise('22023', format('step "%s" needs a poll_interval', step ->> 'name'));
     ELSIF kind = 'sync' AND handler = 'none' THEN
-        PERFORM pawl.raise('22023', format('step "%s" has nothing to do', step ->> 'name'));
+        PERFORM pawl.raise('22023', format('step "%s" has no handler', step ->> 'name'));
     ELSIF placeholder IS NOT NULL THEN
         PERFORM pawl.raise('22023', format('the signal_key of step "%s" has an unknown placeholder %s', step ->> 'name', placeholder),
-            'It stands for nothing, so every row would wait for the same key.', 'use {row}, {step} or {data.<field>}');
+            'It would not be replaced, so all rows would wait for the same key.', 'use {row}, {step} or {data.<field>}');
     END IF;
     PERFORM pawl_bulk._known_fields(coalesce(step -> 'backoff', '{}'), '{base,cap,jitter}', what || ', backoff');
     -- tries are a smallint; names and queues are in indexes
@@ -131,9 +131,9 @@ BEGIN
         END IF;
         RETURN jsonb_build_array(jsonb_build_object('name', 'process') || (SELECT jsonb_object_agg(k, v) FROM jsonb_each(configuration) e(k, v) WHERE k = ANY (of_step)));
     ELSIF jsonb_typeof(steps) IS DISTINCT FROM 'array' OR jsonb_array_length(steps) = 0 THEN
-        PERFORM pawl.raise('22023', format('definition "%s" has no steps', name), 'Nor has it a handler.');
+        PERFORM pawl.raise('22023', format('definition "%s" has no steps', name), 'It has no handler either.');
     ELSIF EXISTS (SELECT FROM jsonb_array_elements(steps) s GROUP BY lower(s ->> 'name') HAVING count(*) > 1) THEN
-        PERFORM pawl.raise('22023', format('two steps of definition "%s" have the same name', name), 'Case makes no difference.');
+        PERFORM pawl.raise('22023', format('duplicate step name in definition "%s"', name), 'Step names are compared case-insensitively.');
     END IF;
     RETURN steps;
 END
@@ -153,7 +153,7 @@ DECLARE
 BEGIN
     PERFORM pawl_bulk._known_fields(configuration, '{name,description,metadata,metadata_validators,row,validators,row_id,is_retryable,track_row_data,max_retry_attempts,max_takeovers,max_input_bytes,steps,handler,max_retries,backoff,run_timeout,allow_operation_retry}', 'a definition');
     IF coalesce(name, '') = '' OR length(name) > 100 THEN
-        PERFORM pawl.raise('22023', 'a definition needs a name of 1 to 100 characters');
+        PERFORM pawl.raise('22023', 'the name of a definition must have 1 to 100 characters');
     END IF;
     steps := pawl_bulk._steps_of(configuration);
     PERFORM pawl_bulk._check_setting(format('definition "%s"', name), x.name, configuration -> x.name, x.type, x.low, x.high)
@@ -180,7 +180,18 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.define(jsonb) IS
-'stores a definition as the next version of its name and returns that; the newest version again where it says the same. {"name", "description", "metadata": schema, "metadata_validators": [function (metadata jsonb) returns table (code text, message text)], "row": schema, "validators": [function (operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, code text, message text)], "row_id": field, "is_retryable": false, "track_row_data": false, "max_retry_attempts": 10, "max_takeovers": 5, "max_input_bytes", "steps": [{"name", "kind": "sync|poll|signal", "handler": "sql:<function>" or the queue of its workers (default: the name) or "none", "check": the same for polls, "max_retries": 0, "backoff": {"base": "1 s", "cap": "30 s", "jitter": 0.5}, "poll_interval", "poll_jitter": 0.2, "timeout", "run_timeout", "allow_operation_retry": true, "signal_key": "carrier-{row}"}]}. Instead of steps, a definition may have one handler (with max_retries, backoff, run_timeout, allow_operation_retry beside it): its rows fail with Processing and not StepFailure. 22023: what is wrong with it';
+'Defines the next version of a definition and returns it; an equal definition returns the newest version.
+configuration: {"name", "description", "metadata": schema, "metadata_validators": [function (metadata jsonb) returns
+table (code text, message text)], "row": schema, "validators": [function (operation uuid, metadata jsonb,
+row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, code text, message text)], "row_id": field,
+"is_retryable": false, "track_row_data": false, "max_retry_attempts": 10, "max_takeovers": 5, "max_input_bytes",
+"steps": [{"name", "kind": "sync|poll|signal", "handler": "sql:<function>", the queue of its workers (default: the
+name) or "none", "check": the same for polls, "max_retries": 0, "backoff": {"base": "1 s", "cap": "30 s", "jitter":
+0.5}, "poll_interval", "poll_jitter": 0.2, "timeout", "run_timeout", "allow_operation_retry": true, "signal_key":
+"carrier-{row}"}]}. Instead of steps it may have one handler, with max_retries, backoff, run_timeout and
+allow_operation_retry beside it; its rows fail with Processing instead of StepFailure.
+Errors: 22023 an invalid configuration. Privileges: pawl_admin.
+Example: SELECT pawl_bulk.define(''{"name": "import", "steps": [{"name": "send"}]}'')';
 
 CREATE FUNCTION pawl_bulk.drop_definition(name text, version integer DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -196,4 +207,8 @@ BEGIN
     RETURN dropped;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk.drop_definition(text, integer) IS 'drops a version of a definition, or all of them; returns how many. Operations that wait to be picked up fail, running ones go on, nothing is retried';
+COMMENT ON FUNCTION pawl_bulk.drop_definition(text, integer) IS
+'Drops a version of a definition, or all, and returns how many. Operations that wait for validation fail, running
+ones continue, and none can be retried.
+name: its name. version: default null: all.
+Errors: none. Privileges: pawl_admin. Example: SELECT pawl_bulk.drop_definition(''import'', 1)';

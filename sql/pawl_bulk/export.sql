@@ -5,7 +5,11 @@ CREATE FUNCTION pawl_bulk.csv_cell(value text, neutralise boolean DEFAULT true) 
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 RETURN CASE WHEN neutralise AND pg_catalog.left(value, 1) OPERATOR(pg_catalog.=) ANY (ARRAY['=', '+', '-', '@', E'\t', E'\r'])
             THEN '''' OPERATOR(pg_catalog.||) value ELSE value END;
-COMMENT ON FUNCTION pawl_bulk.csv_cell(text, boolean) IS 'a cell of an exported CSV: what begins with = + - @, a tab or a return gets an apostrophe in front';
+COMMENT ON FUNCTION pawl_bulk.csv_cell(text, boolean) IS
+'Returns a cell of an exported CSV. value: its text. neutralise: true (default): a value that begins with = + - @, a
+tab or a return gets an apostrophe in front.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader. Example: SELECT
+pawl_bulk.csv_cell(''=1+1'')';
 
 -- One line a row: its validation failure, or its highest step.
 CREATE VIEW pawl_bulk.latest_records AS
@@ -141,7 +145,13 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.export_command(uuid, text, text, text[], text[], text[], bigint[], boolean) IS
-E'the COPY ... TO STDOUT that exports an operation, to be run by the client (psql: \\gexec): one line a row, failed validations included. mode report: where it stands, and its data where that is kept; data: the data alone. format csv, or json (an array). Filters are combined by AND. neutralise, of the report as CSV: cells that a spreadsheet would take for formulas get an apostrophe; data are the data. P0002: no such operation; 22023: unknown mode or format; 55000: the data was not kept; 54011: more than 1600 columns, which JSON may have';
+'Returns the COPY ... TO STDOUT that exports an operation, one line for each row; the client runs it (psql: \gexec).
+operation: its id. mode: report (default): outcomes, and data if they are kept; data: the data only. format: csv
+(default) or json (an array). states, error_types, steps, rows: only these; default null: all; combined by AND.
+neutralise: as in pawl_bulk.csv_cell, for reports as CSV; default true.
+Errors: P0002 no such operation; 22023 unknown mode or format; 55000 the data were not kept; 54011 more than 1600
+columns. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT pawl_bulk.export_command(''01890000-0000-7000-8000-000000000001'', states => ''{Failed}'')';
 
 -- The feed: events of all operations in commit order.
 CREATE FUNCTION pawl_bulk.read_feed(consumer text, batch integer DEFAULT 100) RETURNS SETOF pawl_bulk.events
@@ -156,4 +166,10 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.read_feed(text, integer) IS
-'the next events of operations for a consumer, in commit order, each once; the place moves with the transaction. First: select pawl.create_consumer(''name'', relations => array[''pawl_bulk.events'']::regclass[]). 22023: batch is from 1 to 500';
+'Returns the next events of operations for a consumer, as rows of pawl_bulk.events in the order of commits; the
+position is part of the transaction.
+consumer: its name, from pawl.create_consumer(''name'', relations => array[''pawl_bulk.events'']::regclass[]).
+batch: 1 to 500; default 100.
+Errors: 22023 batch out of range; PW008 unknown consumer; 42501 another role owns it. Privileges: pawl_admin,
+pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT * FROM pawl_bulk.read_feed(''dashboard'')';

@@ -21,7 +21,10 @@ BEGIN
        AND NOT EXISTS (SELECT FROM pawl_bulk.input i WHERE i.operation = new.operation AND i.row_number > new.validated_through AND i.row_number > 0);
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk.rows_are_validated(pawl_bulk.operations, pawl_bulk.operations) IS 'guard: the input is complete and every row has its validation record';
+COMMENT ON FUNCTION pawl_bulk.rows_are_validated(pawl_bulk.operations, pawl_bulk.operations) IS
+'Guard: the input is complete and every row is validated. old, new: the row before and after.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT pawl_bulk.rows_are_validated(o, o) FROM pawl_bulk.operations o';
 
 CREATE FUNCTION pawl_bulk.all_rows_succeeded(old pawl_bulk.operations, new pawl_bulk.operations) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
@@ -35,7 +38,10 @@ BEGIN
     RETURN sums.failed = 0 AND sums.successful = new.total_rows;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk.all_rows_succeeded(pawl_bulk.operations, pawl_bulk.operations) IS 'guard: every row has succeeded';
+COMMENT ON FUNCTION pawl_bulk.all_rows_succeeded(pawl_bulk.operations, pawl_bulk.operations) IS
+'Guard: every row has succeeded. old, new: the row before and after.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT pawl_bulk.all_rows_succeeded(o, o) FROM pawl_bulk.operations o';
 
 CREATE FUNCTION pawl_bulk.some_rows_failed(old pawl_bulk.operations, new pawl_bulk.operations) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
@@ -49,7 +55,10 @@ BEGIN
     RETURN sums.failed > 0 AND sums.successful + sums.failed = new.total_rows;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk.some_rows_failed(pawl_bulk.operations, pawl_bulk.operations) IS 'guard: every row has an outcome, and at least one has failed';
+COMMENT ON FUNCTION pawl_bulk.some_rows_failed(pawl_bulk.operations, pawl_bulk.operations) IS
+'Guard: every row has an outcome, and at least one has failed. old, new: the row before and after.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT pawl_bulk.some_rows_failed(o, o) FROM pawl_bulk.operations o';
 
 CREATE FUNCTION pawl_bulk._why_not_retried(o pawl_bulk.operations) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY DEFINER
@@ -85,4 +94,7 @@ CREATE FUNCTION pawl_bulk.may_be_retried(old pawl_bulk.operations, new pawl_bulk
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$BEGIN RETURN pawl_bulk._why_not_retried(old) = 'eligible'; END$function$;
-COMMENT ON FUNCTION pawl_bulk.may_be_retried(pawl_bulk.operations, pawl_bulk.operations) IS 'guard: the operation can be retried, see pawl_bulk.can_retry';
+COMMENT ON FUNCTION pawl_bulk.may_be_retried(pawl_bulk.operations, pawl_bulk.operations) IS
+'Guard: the operation can be retried, as pawl_bulk.can_retry reports. old, new: the row before and after.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT pawl_bulk.may_be_retried(o, o) FROM pawl_bulk.operations o';

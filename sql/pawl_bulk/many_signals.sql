@@ -88,9 +88,9 @@ BEGIN
     IF given.keys IS NULL THEN
         RETURN;
     ELSIF array_position(given.keys, NULL) IS NOT NULL OR NOT given.results <@ '{complete,fail}' THEN
-        PERFORM pawl.raise('22023', 'a signal has a key, and its result is complete or fail');
+        PERFORM pawl.raise('22023', 'a signal must have a key and the result complete or fail');
     ELSIF EXISTS (SELECT FROM unnest(given.keys) k WHERE octet_length(k) > 2000) THEN
-        PERFORM pawl.raise('22023', 'a signal key has at most 2000 bytes');
+        PERFORM pawl.raise('22023', 'a signal key must have at most 2000 bytes');
     END IF;
     PERFORM pawl_bulk._hold(ARRAY[signal_many.operation]);
     SELECT o.status INTO status FROM pawl_bulk.operations o WHERE o.operation = signal_many.operation;
@@ -122,4 +122,10 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.signal_many(uuid, jsonb) IS
-'sends signals [{"key", "result": "complete" or "fail", "message", "payload", "attempt"}] to one operation in one statement; returns the answer to each, see pawl_bulk.signal, in their order. The first of a key counts. P0002: no such operation; 22023: no array, no key, or an unknown result';
+'Sends signals to an operation and returns the answer to each, in order, as pawl_bulk.signal; the first signal of a
+key counts.
+operation: its id. signals: [{"key", "result": "complete" or "fail", "message", "payload", "attempt"}].
+Returns key and answer. Errors: P0002 no such operation; 22023 not an array, no key, or an unknown result.
+Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_bulk.signal_many(''01890000-0000-7000-8000-000000000001'', ''[{"key": "carrier-1",
+"result": "complete"}]'')';

@@ -31,7 +31,7 @@ BEGIN
         RETURN format('the owner of function %s is not a member of pawl_admin', called);
     ELSIF NOT EXISTS (SELECT FROM pg_proc p JOIN pg_roles r ON r.rolname = n.asked_by
                        WHERE p.oid = called AND has_schema_privilege(r.oid, p.pronamespace, 'USAGE') AND has_function_privilege(r.oid, called, 'EXECUTE')) THEN
-        RETURN format('role "%s", who asked for it, may not execute function %s', n.asked_by, called);
+        RETURN format('role "%s", which requested it, lacks EXECUTE on function %s', n.asked_by, called);
     END IF;
     EXECUTE format('SELECT FROM %s($1)', called::oid::regproc) USING n.payload;
     RETURN NULL;
@@ -68,7 +68,13 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.run_sql_notices(integer) IS
-'delivers at most batch notices of the channel sql, with the caller''s rights: calls target(notice jsonb) of each, a function that belongs to a member of pawl_admin or to the caller, and that the role that submitted the operation may execute. All in the caller''s transaction: what ends that leaves no trace; pawl_bulk.work_sql_notices() is the duty. An error is tried again with a backoff, max_tries times. 22023: batch is from 1 to 10000';
+'Delivers notices of the channel sql with the rights of the caller and in its transaction: calls target(notice
+jsonb) of each, a function that belongs to a member of pawl_admin or to the caller, and on which the role that
+submitted the operation has EXECUTE. pawl_bulk.work_sql_notices is the duty. A delivery that raises an error is
+retried with a backoff, max_tries times.
+batch: 1 to 10000; default 100. Returns done (how many) and next_at (when to call it again).
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_bulk.run_sql_notices()';
 
 CREATE FUNCTION pawl_bulk._take_notice(worker text, lease interval) RETURNS pawl_bulk.notices
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -148,7 +154,14 @@ BEGIN
 END
 $function$;
 COMMENT ON PROCEDURE pawl_bulk.work_sql_notices(integer, interval, bigint, integer) IS
-'a duty: delivers what pawl_bulk.run_sql_notices delivers, each notice in a transaction of its own, at most batch of them, or as many as begin within 100 ms. Each is taken in an earlier transaction, with the lease (60 s) of any worker: a function that ends its transaction or its session has used a try, is missed when the lease is over (pawl.reap), and the others are delivered. What the function writes and that the notice is delivered is one transaction, so in this database it happens once. wait_ms: when to look again, if there was nothing. Not inside a transaction (2D000). 22023: batch is from 1 to 10000';
+'Procedure, a duty: delivers what pawl_bulk.run_sql_notices delivers, each notice in a transaction of its own, as
+many as start within 100 ms. Each is claimed in an earlier transaction, so a function that ends its session has
+used an attempt. What the function writes and the delivery are one transaction.
+batch: 1 to 10000; default 100. lease: default 60 s. Returns done (how many) and wait_ms (when to call it again, in
+milliseconds, if there was nothing to do).
+Errors: 2D000 inside a transaction; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator,
+pawl_worker.
+Example: CALL pawl_bulk.work_sql_notices(10)';
 
 CREATE FUNCTION pawl_bulk.claim_notices(worker text, channel text, batch integer DEFAULT 10, lease interval DEFAULT NULL)
 RETURNS TABLE (operation uuid, notice uuid, token bigint, tries integer, target text, payload jsonb, lease_until timestamptz)
@@ -160,9 +173,9 @@ AS $function$
 BEGIN
     PERFORM pawl.check_batch(batch, 10000), pawl.check_lease(claim_notices.lease);
     IF coalesce(claim_notices.worker, '') = '' THEN
-        PERFORM pawl.raise('22004', 'a worker needs a name');
+        PERFORM pawl.raise('22004', 'no processor given');
     ELSIF coalesce(claim_notices.channel, '') IN ('', 'sql') THEN
-        PERFORM pawl.raise('22023', 'a channel other than "sql" must be named', NULL, 'select * from pawl_bulk.run_sql_notices()');
+        PERFORM pawl.raise('22023', 'channel must not be null or "sql"', NULL, 'select * from pawl_bulk.run_sql_notices()');
     END IF;
     PERFORM FROM pawl.fire_due('pawl_bulk.notices', greatest(batch, 100));
     RETURN QUERY SELECT c.operation, c.notice, c.fence, c.tries, c.target, c.payload, c.lease_until
@@ -170,7 +183,13 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.claim_notices(text, text, integer, interval) IS
-'takes at most batch notices of a channel to be delivered by this worker, the oldest first. The same notice may come again, to another worker or after a lease (60 s) that ran out: notice, which is the payload''s key too, tells. 22004: no name; 22023: no channel, or sql';
+'Claims notices of a channel for delivery, oldest first. A notice can be claimed again after its lease expires; its
+id, also in the payload, identifies it.
+worker: the processor. channel: not sql. batch: 1 to 10000; default 10. lease: default 60 s.
+Returns operation, notice, token (the fencing token), tries, target, payload and lease_until.
+Errors: 22004 no processor given; 22023 no channel or sql, batch or lease out of range. Privileges: pawl_admin,
+pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_bulk.claim_notices(''mailer 1'', ''email'')';
 
 CREATE FUNCTION pawl_bulk.report_notices(results jsonb, worker text) RETURNS TABLE (operation uuid, notice uuid, ok boolean, problem text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -181,18 +200,18 @@ AS $function$
 #variable_conflict use_column
 DECLARE
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
-    lost constant text := 'PW005: the notice is lost, or is done already';
+    lost constant text := 'PW005: the lease is lost, or the notice is already done';
     said record;
     n pawl_bulk.notices;
 BEGIN
     IF jsonb_typeof(results) IS DISTINCT FROM 'array' THEN
         PERFORM pawl.raise('22023', 'results must be a JSON array', NULL, '[{"operation", "notice", "token", "result": "ok", "message"}]');
     ELSIF coalesce(report_notices.worker, '') = '' THEN
-        PERFORM pawl.raise('PW004', 'a report is of somebody');
+        PERFORM pawl.raise('PW004', 'reports require a processor');
     END IF;
     FOR said IN SELECT * FROM jsonb_to_recordset(results) y(operation uuid, notice uuid, token bigint, result text, message text) ORDER BY y.operation, y.notice LOOP
         IF (said.operation IS NOT NULL AND said.notice IS NOT NULL AND said.result IN ('ok', 'fail')) IS NOT TRUE THEN
-            PERFORM pawl.raise('22023', 'a result names operation, notice, token and result', 'result is ok or fail.');
+            PERFORM pawl.raise('22023', 'a result must have operation, notice, token and result', 'Result must be ok or fail.');
         END IF;
         operation := said.operation;
         notice := said.notice;
@@ -215,4 +234,10 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.report_notices(jsonb, text) IS
-'how deliveries went: [{"operation", "notice", "token", "result": "ok" or "fail", "message"}]. What failed is tried again with a backoff, max_tries times. A notice that another has by now is refused alone: ok false, PW005. 22023: no array, or a result that is none; PW004: no worker';
+'Records the results of deliveries, and returns one row for each. A failed delivery is retried with a backoff,
+max_tries times.
+results: [{"operation", "notice", "token", "result": "ok" or "fail", "message"}]. worker: the processor.
+Returns operation, notice, ok and problem (PW005: the lease is lost, or the notice is already done).
+Errors: 22023 not an array, or an invalid element; PW004 no processor given. Privileges: pawl_admin, pawl_operator,
+pawl_worker.
+Example: SELECT * FROM pawl_bulk.report_notices(''[]'', ''mailer 1'')';

@@ -33,7 +33,11 @@ BEGIN
     RETURN true;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk.cancel(uuid) IS 'cancels an operation and all its active records; false: it was cancelled already. PW001: it has ended otherwise; P0002: there is no such operation';
+COMMENT ON FUNCTION pawl_bulk.cancel(uuid) IS
+'Cancels an operation and all its active records; false: it was already cancelled. operation: its id.
+Errors: PW001 it has ended otherwise; P0002 no such operation; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_bulk.cancel(''01890000-0000-7000-8000-000000000001'')';
 
 CREATE FUNCTION pawl_bulk.abort(operation uuid, message text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -46,7 +50,11 @@ BEGIN
     UPDATE pawl_bulk.operations x SET status = 'Failed', error_message = message WHERE x.operation = abort.operation;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk.abort(uuid, text) IS 'ends an operation that cannot go on: Failed with a message, its active records cancelled. PW001: it has ended; P0002: there is no such operation';
+COMMENT ON FUNCTION pawl_bulk.abort(uuid, text) IS
+'Ends an operation as Failed and cancels its active records. operation: its id. message: why.
+Errors: PW001 it has ended; P0002 no such operation; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_bulk.abort(''01890000-0000-7000-8000-000000000001'', ''wrong file'')';
 
 CREATE FUNCTION pawl_bulk.pause(operation uuid) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -63,7 +71,12 @@ BEGIN
     RETURN true;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk.pause(uuid) IS 'nothing of the operation is begun until it is resumed; what runs, and signals, checks and deadlines go on. False: it is paused. 55000: it is at rest; P0002: there is no such operation';
+COMMENT ON FUNCTION pawl_bulk.pause(uuid) IS
+'Pauses an operation: no further work of it starts; running work, signals, checks and deadlines continue. False: it
+was already paused. operation: its id.
+Errors: 55000 it has ended; P0002 no such operation; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_bulk.pause(''01890000-0000-7000-8000-000000000001'')';
 
 CREATE FUNCTION pawl_bulk.resume(operation uuid) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -82,4 +95,8 @@ BEGIN
     RETURN true;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk.resume(uuid) IS 'lets a paused operation go on; false: it is not paused. 55000: it is at rest; P0002: there is no such operation';
+COMMENT ON FUNCTION pawl_bulk.resume(uuid) IS
+'Resumes a paused operation; false: it was not paused. operation: its id.
+Errors: 55000 it has ended; P0002 no such operation; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_bulk.resume(''01890000-0000-7000-8000-000000000001'')';

@@ -32,7 +32,7 @@ BEGIN
     END IF;
     metadata_errors := pawl_bulk._metadata_errors(d, coalesce(metadata, '{}'), true);
     SELECT array_agg(x.n) AS numbers, array_agg(x.data) AS datas,
-           array_agg(CASE WHEN jsonb_typeof(x.data) = 'object' THEN NULL WHEN x.line IS NULL OR format <> 'csv' THEN 'the row is no JSON object'
+           array_agg(CASE WHEN jsonb_typeof(x.data) = 'object' THEN NULL WHEN x.line IS NULL OR format <> 'csv' THEN 'the row is not a JSON object'
                           ELSE pawl_bulk.csv_problem(x.line, columns, delimiter, quote) END) AS problems INTO given
       FROM (SELECT e.n, e.x AS data, NULL AS line FROM jsonb_array_elements(rows) WITH ORDINALITY e(x, n)
             UNION ALL
@@ -50,4 +50,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.precheck(text, jsonb, jsonb, text[], text, text[], jsonb, integer) IS
-'what would be said of an operation, without making one: everything that is wrong with its metadata, and with rows of it, given as a JSON array or as lines of a file ([{"row_number", "code", "message", "field"}]); valid: the metadata is, and at least one row is. Validators run. P0002: no such definition; 22023: rows is no array, or the header is missing; 22P04: the header is malformed';
+'Validates metadata and rows without creating an operation.
+definition: its name. metadata: a JSON object; default {}. rows: a JSON array; default null. lines: of a file,
+instead of rows; default null. format: of lines, csv (default) or ndjson. columns: of a CSV without header; default
+null. dialect: {"delimiter", "quote", "header", "map"}; default {}. version: default null: the newest.
+Returns valid (the metadata and at least one row are), metadata_errors and row_errors ([{"row_number", "code",
+"message", "field"}]).
+Errors: P0002 no such definition; 22023 rows is not an array, or the header is missing; 22P04 a malformed header.
+Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT * FROM pawl_bulk.precheck(''import'', rows => ''[{"id": 1}]'')';

@@ -11,7 +11,10 @@ BEGIN
     INSERT INTO pawl_bulk.upkeep AS u (keep_notices) VALUES (keep) ON CONFLICT (one) DO UPDATE SET keep_notices = excluded.keep_notices;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk.keep_notices(interval) IS 'declares for how long notices are kept that are delivered or given up; null: for ever. 30 days where nothing was declared. 22023: keep is from 0 to 1000 years';
+COMMENT ON FUNCTION pawl_bulk.keep_notices(interval) IS
+'Declares how long delivered and failed notices are kept; without a declaration 30 days. keep: 0 to 1000 years;
+null: for ever.
+Errors: 22023 keep is out of range. Privileges: pawl_admin. Example: SELECT pawl_bulk.keep_notices(''7 days'')';
 
 -- What goes is what an admin has declared, whoever calls it.
 CREATE FUNCTION pawl_bulk.prune_notices(batch integer DEFAULT 1000, OUT done bigint, OUT next_at timestamptz)
@@ -33,4 +36,8 @@ BEGIN
     next_at := clock_timestamp() + interval '1 hour';
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk.prune_notices(integer) IS 'a duty: deletes at most batch notices that were delivered or given up longer ago than pawl_bulk.keep_notices has declared (30 days). 22023: batch is from 1 to 100000';
+COMMENT ON FUNCTION pawl_bulk.prune_notices(integer) IS
+'Deletes notices that are older than pawl_bulk.keep_notices declares. A duty: call it periodically.
+batch: 1 to 100000; default 1000. Returns done (how many) and next_at (when to call it again).
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_bulk.prune_notices()';

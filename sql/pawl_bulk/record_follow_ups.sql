@@ -119,16 +119,16 @@ BEGIN
       LEFT JOIN pawl_bulk.operations o ON o.operation = n.operation
      WHERE o.status IS DISTINCT FROM 'Running' OR n.step_index > o.last_step LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('PW003', format('operation %s takes no record of step %s', refused.operation, refused.step_index),
+        PERFORM pawl.raise('PW003', format('operation %s accepts no record of step %s', refused.operation, refused.step_index),
             CASE WHEN refused.status IS NULL THEN 'There is no such operation.'
-                 ELSE format('It is %s; records are made while it is Running, for the steps it has.', refused.status) END);
+                 ELSE format('It is %s; records can be inserted while it is Running, for its steps.', refused.status) END);
     END IF;
     SELECT n.operation, n.row_number, n.step_index INTO refused FROM new_records n
      WHERE CASE n.step_index WHEN 0 THEN NOT EXISTS (SELECT FROM pawl_bulk.validations v WHERE v.operation = n.operation AND v.row_number = n.row_number AND v.state = 'Completed')
            ELSE NOT EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index - 1 AND r.state = 'Completed') END LIMIT 1;
     IF FOUND THEN
         PERFORM pawl.raise('PW003', format('row %s of operation %s is not at step %s', refused.row_number, refused.operation, refused.step_index),
-            'A row begins when it is valid, and goes on when the step before is Completed.');
+            'A row starts when it is valid, and continues when the step before is Completed.');
     END IF;
     blocks := EXISTS (SELECT FROM pawl_bulk.work b WHERE b.operation = ANY (touched) AND b.last_row IS NOT NULL);
     IF blocks AND cardinality(touched) = 1 THEN

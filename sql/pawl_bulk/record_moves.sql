@@ -87,14 +87,14 @@ BEGIN
     SELECT n.operation, o.status INTO refused FROM (SELECT DISTINCT x.operation FROM new_records x WHERE x.state = 'Pending') n
       LEFT JOIN pawl_bulk.operations o ON o.operation = n.operation WHERE o.status IS DISTINCT FROM 'Retrying' LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('PW003', 'a record is reset by a retry of its operation only',
+        PERFORM pawl.raise('PW003', 'a record can only be reset by a retry of its operation',
             format('Operation %s is %s.', refused.operation, coalesce(refused.status, 'gone')), format('select * from pawl_bulk.retry(%L)', refused.operation));
     END IF;
     SELECT n.row_number, s.step_name INTO refused FROM new_records n JOIN pawl_bulk.operations o ON o.operation = n.operation
       JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = n.step_index
      WHERE n.state = 'Pending' AND NOT s.allow_operation_retry LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('PW003', format('row %s is not retried', refused.row_number), format('Step "%s" does not allow it.', refused.step_name));
+        PERFORM pawl.raise('PW003', format('row %s cannot be retried', refused.row_number), format('Step "%s" does not allow it.', refused.step_name));
     END IF;
     INSERT INTO pawl_bulk.retry_history (operation, row_number, step_index, attempt, error_type, error_message, failed_at, row_data, started_at, tries)
     SELECT r.operation, r.row_number, r.step_index, r.retry_attempt, r.error_type, r.error_message, r.completed_at,
@@ -138,15 +138,30 @@ DECLARE
     fired constant boolean := pawl.fired_by('AFTER UPDATE STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
     actor constant text := coalesce(current_setting('pawl.processor', true), '');
+    now_at constant timestamptz := clock_timestamp();
     one constant uuid := (SELECT n.operation FROM new_records n LIMIT 1);
-    other pawl_bulk.work;
+    other record;
     met record;
     had_failed boolean;
     its pawl_bulk.operations;
 BEGIN
+    SELECT NULL::bigint AS row_number INTO other;
     SELECT bool_or(n.state NOT IN ('Pending', 'Running')) AS rest, bool_or(n.state IN ('Failed', 'TimedOut')) AS fail, bool_or(n.state = 'WaitingForCompletion') AS wait,
            bool_and(n.operation = one) AS one, min(n.row_number) AS first_row, max(n.row_number) AS last_row, min(n.step_index) AS first_step, count(*) AS rows
       INTO met FROM new_records n;
+    IF EXISTS (SELECT FROM new_records n WHERE n.state = 'Running' AND (n.tries > 0 OR n.error_message IS NOT NULL)) THEN
+        -- a try that failed is reported by the worker that has the row
+        SELECT n.row_number, n.step_index INTO other FROM new_records n
+          JOIN old_records r ON r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index
+         WHERE n.state = 'Running' AND r.state = 'Running'
+           AND (n.tries, n.error_type, n.error_message) IS DISTINCT FROM (r.tries, r.error_type, r.error_message)
+           AND NOT EXISTS (SELECT FROM pawl_bulk.work w WHERE w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
+                              AND (w.queue = 'sql:' OR w.state = 'leased' AND w.worker = actor AND w.lease_until > now_at)) LIMIT 1;
+        IF FOUND THEN
+            PERFORM pawl.raise('PW004', format('row %s at step %s is not claimed by "%s"', other.row_number, other.step_index, actor),
+                'Its tries and its errors are written by the worker that has it.', 'select * from pawl_bulk.claim(...)');
+        END IF;
+    END IF;
     had_failed := EXISTS (SELECT FROM old_records r WHERE r.state IN ('Failed', 'TimedOut'));
     IF NOT coalesce(met.rest OR had_failed, false) THEN
         RETURN NULL;
@@ -156,23 +171,47 @@ BEGIN
     END IF;
     -- rows of a block have no work of their own: one look instead of one a row
     IF NOT met.one OR EXISTS (SELECT FROM pawl_bulk.work w WHERE w.operation = one AND w.row_number BETWEEN met.first_row AND met.last_row AND w.last_row IS NULL) THEN
-        -- what somebody works on is completed by nobody else
+        -- A row ends by the worker that has it, by a SQL function, or by a signal; it times out at its deadline, and
+        -- fails by its own when it has lost too many workers.
         WITH gone AS (
             DELETE FROM pawl_bulk.work w USING new_records n
              WHERE w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
                AND n.state IN ('Completed', 'Failed', 'TimedOut', 'Cancelled')
-            RETURNING w.worker, w.row_number, w.step_index, w.state, w.lease_until, n.state AS to_state)
-        SELECT g.worker, g.row_number, g.step_index INTO other.worker, other.row_number, other.step_index FROM gone g
-         WHERE g.to_state IN ('Completed', 'Failed') AND g.state = 'leased' AND g.worker <> actor AND g.lease_until > clock_timestamp() LIMIT 1;
+            RETURNING w.*, n.state AS to_state)
+        SELECT g.worker, g.row_number, g.step_index, g.kind, g.state, g.to_state, g.lease_until, g.deadline_at INTO other FROM gone g
+         WHERE CASE WHEN g.to_state = 'Cancelled' THEN false
+                    WHEN g.to_state = 'TimedOut' THEN (g.deadline_at <= now_at) IS NOT TRUE
+                    WHEN g.kind = 'signal' THEN g.deadline_at <= now_at
+                    WHEN g.state = 'leased' AND g.worker <> actor AND g.lease_until > now_at THEN true
+                    WHEN g.queue = 'sql:' THEN false
+                    WHEN g.state = 'lost' AND g.to_state = 'Failed' THEN g.takeovers <= (
+                        SELECT d.max_takeovers FROM pawl_bulk.operations o JOIN pawl_bulk.definitions d ON d.name = o.definition AND d.version = o.version
+                         WHERE o.operation = g.operation)
+                    ELSE (g.state = 'leased' AND g.worker = actor AND g.lease_until > now_at) IS NOT TRUE END LIMIT 1;
     END IF;
     IF other.row_number IS NULL AND met.wait THEN
-        SELECT w.worker, w.row_number, w.step_index INTO other.worker, other.row_number, other.step_index FROM new_records n
+        SELECT w.worker, w.row_number, w.step_index, w.kind, w.state, n.state AS to_state, w.lease_until, w.deadline_at INTO other FROM new_records n
+          JOIN old_records r ON r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index AND r.state = 'Running'
           JOIN pawl_bulk.work w ON w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
-         WHERE n.state = 'WaitingForCompletion' AND w.state = 'leased' AND w.worker <> actor AND w.lease_until > clock_timestamp() LIMIT 1;
+         WHERE n.state = 'WaitingForCompletion' AND w.kind = 'start'
+           AND CASE WHEN w.state = 'leased' AND w.worker <> actor AND w.lease_until > now_at THEN true
+                    WHEN w.queue = 'sql:' THEN false
+                    ELSE (w.state = 'leased' AND w.worker = actor AND w.lease_until > now_at) IS NOT TRUE END LIMIT 1;
     END IF;
-    IF other.row_number IS NOT NULL THEN
-        PERFORM pawl.raise('PW004', format('row %s at step %s is worked on by "%s"', other.row_number, other.step_index, other.worker),
-            format('The processor that acts is "%s".', actor));
+    IF other.row_number IS NULL THEN
+        NULL;
+    ELSIF other.to_state = 'TimedOut' OR other.kind = 'signal' THEN
+        PERFORM pawl.raise('PW003', format('row %s at step %s is not %s now', other.row_number, other.step_index, other.to_state),
+            CASE WHEN other.deadline_at IS NULL THEN 'It has no deadline.' ELSE format('Its deadline is %s.', other.deadline_at) END);
+    ELSIF other.state = 'leased' AND other.lease_until > now_at THEN
+        PERFORM pawl.raise('PW004', format('row %s at step %s is owned by "%s"', other.row_number, other.step_index, other.worker),
+            format('The acting processor is "%s".', actor));
+    ELSIF other.worker = actor THEN
+        PERFORM pawl.raise('PW005', format('the lease of row %s at step %s is over', other.row_number, other.step_index),
+            format('It ended at %s.', other.lease_until), 'select * from pawl_bulk.claim(...)');
+    ELSE
+        PERFORM pawl.raise('PW004', format('row %s at step %s is not claimed by "%s"', other.row_number, other.step_index, actor),
+            format('Its work is %s; only the worker that has it says how it went.', other.state), 'select * from pawl_bulk.claim(...)');
     END IF;
 
     INSERT INTO pawl_bulk.tallies (operation, validated, successful, failed)
@@ -238,7 +277,7 @@ DECLARE
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
 BEGIN
     IF EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = OLD.operation) THEN
-        PERFORM pawl.raise('55000', 'records are deleted with their operation only', NULL, format('delete from pawl_bulk.operations where operation = %L', OLD.operation));
+        PERFORM pawl.raise('55000', 'records can only be deleted with their operation', NULL, format('delete from pawl_bulk.operations where operation = %L', OLD.operation));
     END IF;
     RETURN OLD;
 END

@@ -36,7 +36,11 @@ AS $function$
              WHERE o.operation = recount.operation) c
       JOIN pawl_bulk.status s ON s.operation = recount.operation
 $function$;
-COMMENT ON FUNCTION pawl_bulk.recount(uuid) IS 'the counters of an operation, counted anew from its records in the same snapshot, and whether pawl_bulk.status says otherwise';
+COMMENT ON FUNCTION pawl_bulk.recount(uuid) IS
+'Counts the records of an operation again, in one snapshot. operation: its id.
+Returns total, processed, successful, failed, and differs (pawl_bulk.status has other counts).
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT r.* FROM pawl_bulk.operations o CROSS JOIN LATERAL pawl_bulk.recount(o.operation) r';
 
 CREATE VIEW pawl_bulk.row_records AS
 SELECT v.operation, v.row_number, v.row_id, -1 AS step_index, 'validation'::text COLLATE "C" AS step_name, v.state, CASE WHEN v.errors IS NOT NULL THEN 'Validation'::text COLLATE "C" END AS error_type,
@@ -79,7 +83,7 @@ AS $function$
     SELECT o.operation, 'counters', format('recount %s', c) FROM pawl_bulk.operations o CROSS JOIN LATERAL pawl_bulk.recount(o.operation) c
      WHERE (verify.operation IS NULL OR o.operation = verify.operation) AND c.differs
     UNION ALL
-    SELECT t.operation, 'cannot be moved on', format('%s times, %s: %s', t.failures, t.sqlstate, t.message) FROM pawl_bulk.troubles t
+    SELECT t.operation, 'cannot advance', format('%s times, %s: %s', t.failures, t.sqlstate, t.message) FROM pawl_bulk.troubles t
      WHERE (verify.operation IS NULL OR t.operation = verify.operation) AND t.failures >= 5
     UNION ALL
     SELECT r.operation, 'active record without work', format('row %s step %s %s', r.row_number, r.step_index, r.state) FROM pawl_bulk.records r
@@ -113,7 +117,7 @@ AS $function$
       JOIN pawl_bulk.validations v ON v.operation = u.operation AND v.row_number BETWEEN u.first_row AND u.last_row
      WHERE verify.operation IS NULL OR u.operation = verify.operation
     UNION ALL
-    SELECT o.operation, 'rows that nobody validates', format('%s rows from row %s on', count(*), min(i.row_number))
+    SELECT o.operation, 'rows without a block to validate them', format('%s rows from row %s on', count(*), min(i.row_number))
       FROM pawl_bulk.operations o JOIN pawl_bulk.input i ON i.operation = o.operation AND i.row_number BETWEEN 1 AND o.validated_through
      WHERE (verify.operation IS NULL OR o.operation = verify.operation) AND o.status NOT IN ('Cancelled', 'Failed')
        AND NOT EXISTS (SELECT FROM pawl_bulk.validations v WHERE v.operation = i.operation AND v.row_number = i.row_number)
@@ -131,4 +135,9 @@ AS $function$
                           WHERE x.operation = o.operation AND x.type IN ('Completed', 'CompletedWithErrors', 'Failed', 'Cancelled')) e
      WHERE (verify.operation IS NULL OR o.operation = verify.operation) AND h.n <> e.n
 $function$;
-COMMENT ON FUNCTION pawl_bulk.verify(uuid) IS 'what is wrong with the records of an operation, or of all: counters that differ from a recount, active records without work or the other way round, steps out of order, rows that lie in no block to validate and were not, activity at rest, terminal events missing or repeated. No row: nothing';
+COMMENT ON FUNCTION pawl_bulk.verify(uuid) IS
+'Checks the records of an operation: counters, work without an active record and the reverse, order of steps, rows
+that no block validates, activity after the end, terminal events. No rows: nothing is wrong.
+operation: its id; default null: all. Returns operation_id, problem and detail.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT * FROM pawl_bulk.verify()';

@@ -14,7 +14,7 @@ BEGIN
     message := CASE reason
         WHEN 'operation_not_found' THEN format('there is no operation %s', operation)
         WHEN 'wrong_status' THEN format('the operation is %s, not CompletedWithErrors', o.status)
-        WHEN 'definition_missing' THEN format('definition "%s" version %s is gone', o.definition, o.version)
+        WHEN 'definition_missing' THEN format('definition "%s" version %s does not exist', o.definition, o.version)
         WHEN 'not_retryable' THEN format('definition "%s" does not allow retries', o.definition)
         WHEN 'row_data_not_tracked' THEN 'the data of the rows was not kept'
         WHEN 'max_attempts_reached' THEN format('the operation was retried %s times, which is the limit', o.retry_count)
@@ -22,7 +22,12 @@ BEGIN
         ELSE 'the operation can be retried' END;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk.can_retry(uuid) IS 'whether an operation can be retried, and the first reason why not: operation_not_found, wrong_status, definition_missing, not_retryable, row_data_not_tracked, max_attempts_reached, no_retryable_rows; eligible';
+COMMENT ON FUNCTION pawl_bulk.can_retry(uuid) IS
+'Returns whether an operation can be retried. operation: its id.
+Returns eligible, reason (the first of operation_not_found, wrong_status, definition_missing, not_retryable,
+row_data_not_tracked, max_attempts_reached, no_retryable_rows; else eligible) and message.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT * FROM pawl_bulk.can_retry(''01890000-0000-7000-8000-000000000001'')';
 
 CREATE FUNCTION pawl_bulk.retry(operation uuid, rows bigint[] DEFAULT NULL, error_types text[] DEFAULT NULL, steps text[] DEFAULT NULL,
     OUT submitted bigint, OUT skipped jsonb)
@@ -42,7 +47,7 @@ DECLARE
 BEGIN
     may := pawl_bulk.can_retry(operation);
     IF NOT may.eligible THEN
-        PERFORM pawl.raise('PW003', 'retry refused: ' || may.reason, upper(left(may.message, 1)) || substr(may.message, 2) || '.');
+        PERFORM pawl.raise('PW003', 'retry rejected: ' || may.reason, upper(left(may.message, 1)) || substr(may.message, 2) || '.');
     END IF;
     SELECT array_agg(s.step_index) FILTER (WHERE s.allow_operation_retry), coalesce(array_agg(s.step_index) FILTER (WHERE retry.steps IS NULL OR s.step_name = ANY (retry.steps)), '{}')
       INTO allowed, wanted FROM pawl_bulk.steps s WHERE s.name = o.definition AND s.version = o.version;
@@ -74,4 +79,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.retry(uuid, bigint[], text[], text[]) IS
-'runs failed rows again, each from the step where it failed: all of them, or these rows, those with these error types, those that failed at these steps (by name). Returns how many, and for rows that were asked for and are left out [[row, reason]]: unknown_row, failed_validation, not_failed, step_forbids_retry. If no row is left nothing changes. What they were is kept in pawl_bulk.retry_history. PW003: the operation cannot be retried, with the reason of pawl_bulk.can_retry; P0002: there is no such operation';
+'Runs failed rows again, each from the step where it failed. Their previous outcomes are kept in
+pawl_bulk.retry_history. If no row is left, nothing changes.
+operation: its id. rows, error_types, steps: only these row numbers, types of errors and names of steps; default
+null: all.
+Returns submitted (how many rows) and skipped ([[row, reason]] of requested rows: unknown_row, failed_validation,
+not_failed, step_forbids_retry).
+Errors: PW003 it cannot be retried, with the reason of pawl_bulk.can_retry; P0002 no such operation; 42501 not a
+pawl_operator. Privileges: pawl_admin, pawl_operator.
+Example: SELECT * FROM pawl_bulk.retry(''01890000-0000-7000-8000-000000000001'', steps => ''{send}'')';

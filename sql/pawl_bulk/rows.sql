@@ -23,7 +23,11 @@ AS $function$
       FROM pawl_bulk.input i JOIN pawl_bulk.operations o ON o.operation = i.operation
      WHERE i.operation = row_data.operation AND i.row_number = row_data.row_number AND i.problem IS NULL
 $function$;
-COMMENT ON FUNCTION pawl_bulk.row_data(uuid, bigint) IS 'a row of an operation as JSON; null where it was malformed, or its data is not kept any more';
+COMMENT ON FUNCTION pawl_bulk.row_data(uuid, bigint) IS
+'Returns a row of an operation as JSON; null if it was malformed or is no longer kept. operation: its id.
+row_number: from 1.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT pawl_bulk.row_data(''01890000-0000-7000-8000-000000000001'', 1)';
 
 -- The data of many rows in their order.
 CREATE FUNCTION pawl_bulk._data_of(operation uuid, row_numbers bigint[], OUT numbers bigint[], OUT datas jsonb[])
@@ -79,7 +83,7 @@ DECLARE
     half integer := cardinality(numbers) / 2;
 BEGIN
     IF called IS NULL THEN
-        PERFORM pawl.raise('42883', format('no function %s(uuid, jsonb, bigint[], jsonb[])', function_name), 'It is named with its schema.');
+        PERFORM pawl.raise('42883', format('no function %s(uuid, jsonb, bigint[], jsonb[])', function_name), 'Its name must include the schema.');
     END IF;
     BEGIN
         EXECUTE format('SELECT coalesce(array_agg(to_jsonb(x)), ''{}'') FROM %s($1, $2, $3, $4) x', called::oid::regproc)

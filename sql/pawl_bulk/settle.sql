@@ -23,7 +23,6 @@ AS $function$
 DECLARE
     now_at constant timestamptz := clock_timestamp();
 BEGIN
-    -- tries that are left: the record stays Running, its work is due after the backoff
     IF array_remove(outcomes, 'ok') = '{}' AND (SELECT count(DISTINCT x) = 1 FROM unnest(operations) x) AND (SELECT min(x) = max(x) FROM unnest(step_indexes) x)
        AND (SELECT s.kind = 'sync' FROM pawl_bulk.operations o JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
              WHERE o.operation = operations[1] AND s.step_index = step_indexes[1]) THEN
@@ -32,17 +31,6 @@ BEGIN
           FROM unnest(operations, row_numbers, step_indexes) u(operation, row_number, step_index)
          WHERE r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index;
         RETURN;
-    END IF;
-    IF 'fail' = ANY (outcomes) THEN
-        UPDATE pawl_bulk.work w
-           SET state = 'ready',
-               due = now_at + pawl_bulk._backoff(s, r.tries + 1)
-          FROM unnest(operations, row_numbers, step_indexes, outcomes) u(operation, row_number, step_index, outcome)
-          JOIN pawl_bulk.records r ON r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index
-          JOIN pawl_bulk.operations o ON o.operation = u.operation
-          JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = u.step_index
-         WHERE u.outcome = 'fail' AND r.tries < s.max_retries
-           AND w.operation = u.operation AND w.row_number = u.row_number AND w.step_index = u.step_index;
     END IF;
     IF 'pending' = ANY (outcomes) THEN
         UPDATE pawl_bulk.work w
@@ -72,6 +60,18 @@ BEGIN
                                   WHERE x.outcome = 'pending' AND y.operation = x.operation AND y.row_number = x.row_number AND y.step_index = x.step_index OFFSET 0) w ON true
             OFFSET 0) u
      WHERE r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index AND u.to_state IS NOT NULL;
+    -- tries that are left: the record stays Running, its work is due after the backoff
+    IF 'fail' = ANY (outcomes) THEN
+        UPDATE pawl_bulk.work w
+           SET state = 'ready',
+               due = now_at + pawl_bulk._backoff(s, r.tries)
+          FROM unnest(operations, row_numbers, step_indexes, outcomes) u(operation, row_number, step_index, outcome)
+          JOIN pawl_bulk.records r ON r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index
+          JOIN pawl_bulk.operations o ON o.operation = u.operation
+          JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = u.step_index
+         WHERE u.outcome = 'fail' AND r.state = 'Running'
+           AND w.operation = u.operation AND w.row_number = u.row_number AND w.step_index = u.step_index;
+    END IF;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._settle(uuid[], bigint[], integer[], text[], text[]) IS 'internal: moves records by what came of their work';
@@ -89,7 +89,7 @@ DECLARE
 BEGIN
     UPDATE pawl_bulk.records r
        SET state = 'TimedOut', error_type = 'Timeout', completed_at = now_at,
-           error_message = CASE r.state WHEN 'Running' THEN 'the run limit is over' ELSE 'nothing came within the timeout' END
+           error_message = CASE r.state WHEN 'Running' THEN 'the run limit was exceeded' ELSE 'nothing arrived within the timeout' END
       FROM unnest(operations, rows, steps) u(operation, row_number, step_index)
      WHERE r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index AND r.state IN ('Running', 'WaitingForCompletion');
     GET DIAGNOSTICS ended = ROW_COUNT;
@@ -141,4 +141,9 @@ BEGIN
     SELECT greatest(min(w.deadline_at), now_at + interval '1 s') INTO next_at FROM pawl_bulk.work w WHERE w.deadline_at IS NOT NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk.time_out(integer) IS 'a duty: times out at most batch records whose deadline or run limit has passed; returns how many, and when the next is due. A check at the deadline has five seconds to be made';
+COMMENT ON FUNCTION pawl_bulk.time_out(integer) IS
+'Times out records whose deadline or run limit has passed; a check at the deadline has five seconds left. A duty:
+call it periodically.
+batch: 1 to 100000; default 1000. Returns done (how many) and next_at (when the next record times out).
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_bulk.time_out()';

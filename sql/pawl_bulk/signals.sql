@@ -71,7 +71,7 @@ BEGIN
     ELSIF NEW.result NOT IN ('complete', 'fail') THEN
         PERFORM pawl.raise('22023', format('unknown result "%s"', NEW.result), NULL, 'complete or fail');
     ELSIF octet_length(NEW.key) > 2000 THEN
-        PERFORM pawl.raise('22023', 'a signal key has at most 2000 bytes', format('This one has %s.', octet_length(NEW.key)));
+        PERFORM pawl.raise('22023', 'a signal key must have at most 2000 bytes', format('It has %s bytes.', octet_length(NEW.key)));
     END IF;
     -- a record that waits may go on to its next step: then its operation stays as it is. A retry of a million rows has none that wait
     IF EXISTS (SELECT FROM pawl_bulk.signal_keys k JOIN pawl_bulk.work w ON w.operation = k.operation AND w.row_number = k.row_number AND w.step_index = k.step_index
@@ -109,4 +109,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.signal(uuid, text, text, text, jsonb, integer) IS
-'completes or fails the step that waits for this key, from any session. Returns applied; early: its record does not wait yet, the signal is kept for it; duplicate: it is completed, or has an early signal; late: it has failed, timed out, or is at another attempt; refused: the operation has ended. P0002: no such operation; 22023: result is neither complete nor fail';
+'Completes or fails the step that waits for a key, from any session, and returns the answer: applied; early: the
+record does not wait yet, and the signal is kept for it; duplicate: it is completed or has an early signal; late:
+it has failed, timed out or is at another attempt; refused: the operation has ended.
+operation: its id. key: 1 to 2000 bytes. result: complete (default) or fail. message: a text; default null. payload:
+a JSON value; default null. attempt: only for this attempt; default null: any.
+Errors: P0002 no such operation; 22023 unknown result or a key that is too long; 22004 null. Privileges: pawl_admin,
+pawl_operator, pawl_worker.
+Example: SELECT pawl_bulk.signal(''01890000-0000-7000-8000-000000000001'', ''carrier-1'')';

@@ -407,4 +407,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.run_sql_rows(integer) IS
-'runs the SQL functions of steps over at most batch rows, or, where there are none, validators, with the caller''s rights, all in the caller''s transaction: what ends that leaves no trace of them. pawl_bulk.work_sql_rows() is the duty. A handler is a function (operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text): the rows it returns have failed. A check returns table (row_number bigint, answer text, message text) with done, pending or failed. Rows for which a function raises an error fail alone. Where the operation belongs to a trace, pawl.traceparent is a span in it, one for each batch, and what becomes of the rows is recorded in that span. Returns how many rows it ran';
+'Runs the SQL functions of steps, or if there are no rows for them validators, with the rights of the caller and in
+its transaction; pawl_bulk.work_sql_rows is the duty. A handler is a function (operation uuid, metadata jsonb,
+row_numbers bigint[], rows jsonb[]) returning table (row_number bigint, message text): the rows it returns have
+failed. A check returns table (row_number bigint, answer text, message text) with done, pending or failed. Rows for
+which a function raises an error fail alone. pawl.traceparent is a span of the operation''s trace, one for each
+batch.
+batch: rows at most, 1 to 100000; default 5000. Returns done (rows) and next_at (when to call it again).
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_bulk.run_sql_rows()';

@@ -119,7 +119,7 @@ BEGIN
      WHERE x.operation = _count_loss.operation AND x.run = _count_loss.run AND row_number BETWEEN x.first_row AND x.last_row
        AND (x.session = pg_backend_pid() OR x.lost_at IS NOT NULL OR x.lease_until <= now_at);
     IF NOT FOUND THEN
-        PERFORM pawl.raise('55000', 'a run belongs to its session', 'No run that was lost has this row.');
+        PERFORM pawl.raise('55000', 'a run belongs to its session', 'No lost run has this row.');
     END IF;
     step := greatest(r.step_index, 0);
     SELECT x.* INTO s FROM pawl_bulk.operations o JOIN pawl_bulk.steps x ON x.name = o.definition AND x.version = o.version AND x.step_index = step
@@ -198,7 +198,7 @@ BEGIN
             IF pawl_bulk._ends_duty(SQLSTATE) THEN
                 RAISE;
             END IF;
-            RAISE WARNING 'a lost run of operation % cannot be seen to: %', r.operation, SQLERRM;
+            RAISE WARNING 'a lost run of operation % cannot be recovered: %', r.operation, SQLERRM;
             UPDATE pawl_bulk.sql_runs x SET lost_at = now_at, again_at = now_at + interval '1 min' WHERE x.operation = r.operation AND x.run = r.run;
         END;
         buried := buried + 1;
@@ -289,4 +289,12 @@ BEGIN
 END
 $function$;
 COMMENT ON PROCEDURE pawl_bulk.work_sql_rows(integer, interval, bigint, integer) IS
-'a duty: runs what pawl_bulk.run_sql_rows runs, each run in a transaction of its own, and before it, in another, puts on record which rows it is of. A function that runs into statement_timeout, ends its session, or fails when its transaction is committed is missed, by its session at once, by others after the lease; its rows are tried in runs of a tenth, until one is alone: that has lost a worker, and fails after max_takeovers. Others go on meanwhile. done: how many rows; wait_ms: when to look again, if there was nothing. Not inside a transaction (2D000). 22023: batch is from 1 to 100000, lease more than nothing';
+'Procedure, a duty: runs what pawl_bulk.run_sql_rows runs, each run in a transaction of its own, recorded in an
+earlier one. A run that exceeds statement_timeout or ends its session is recovered by its session at once, by
+others after the lease; its rows are then run in tenths, until the row that fails is alone and fails after
+max_takeovers.
+batch: rows at most, 1 to 100000; default 5000. lease: default 60 s. Returns done (rows) and wait_ms (when to call
+it again, in milliseconds, if there was nothing to do).
+Errors: 2D000 inside a transaction; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator,
+pawl_worker.
+Example: CALL pawl_bulk.work_sql_rows(1000)';

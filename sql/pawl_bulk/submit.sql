@@ -15,9 +15,9 @@ BEGIN
         END IF;
         PERFORM pawl_bulk._known_fields(target, '{channel,target,triggers}', 'a target of notifications');
         IF coalesce(target ->> 'channel', '') = '' OR coalesce(target ->> 'target', '') = '' THEN
-            PERFORM pawl.raise('22023', 'a target of notifications has channel and target', NULL, '[{"channel": "sql", "target": "public.told", "triggers": ["failure"]}]');
+            PERFORM pawl.raise('22023', 'a target of notifications must have channel and target', NULL, '[{"channel": "sql", "target": "public.told", "triggers": ["failure"]}]');
         ELSIF target ? 'triggers' AND (jsonb_typeof(target -> 'triggers') <> 'array' OR NOT target -> 'triggers' <@ known) THEN
-            PERFORM pawl.raise('22023', 'triggers of notifications are an array of ' || (SELECT string_agg(k, ', ') FROM jsonb_array_elements_text(known) k));
+            PERFORM pawl.raise('22023', 'triggers of notifications must be an array of ' || (SELECT string_agg(k, ', ') FROM jsonb_array_elements_text(known) k));
         END IF;
     END LOOP;
 END
@@ -40,7 +40,7 @@ BEGIN
     SELECT coalesce(sum(octet_length(i.data::text)), 0), count(i.raw) INTO bytes, lines FROM pawl_bulk.input i WHERE i.operation = _seal_rows.operation;
     SELECT d.max_input_bytes INTO allowed FROM pawl_bulk.definitions d WHERE d.name = o.definition AND d.version = o.version;
     IF o.operation IS NULL OR lines > 0 THEN
-        PERFORM pawl.raise('55000', format('the input of operation %s is not sealed so', operation), NULL, format('select pawl_bulk.seal(%L)', operation));
+        PERFORM pawl.raise('55000', format('the input of operation %s cannot be sealed in this way', operation), NULL, format('select pawl_bulk.seal(%L)', operation));
     ELSIF allowed > 0 AND bytes > allowed THEN
         PERFORM pawl.raise('54000', format('the input has %s bytes', bytes), format('Definition "%s" allows %s.', o.definition, allowed));
     END IF;
@@ -71,7 +71,7 @@ BEGIN
     ELSIF submit.idempotency_key = '' OR length(submit.file_name) > 200 OR length(submit.created_by) > 100 THEN
         PERFORM pawl.raise('22023', format('%s is out of range', CASE WHEN submit.idempotency_key = '' THEN 'idempotency_key'
                 WHEN length(submit.file_name) > 200 THEN 'file_name' ELSE 'created_by' END), NULL,
-            'idempotency_key has at least one character, file_name at most 200, created_by at most 100');
+            'idempotency_key must have at least one character, file_name at most 200, created_by at most 100');
     END IF;
     PERFORM pawl_bulk._check_notifications(submit.notifications);
     INSERT INTO pawl_bulk.operations AS o (definition, version, metadata, format, columns, dialect, idempotency_key, checksum, file_name, source, created_by, priority,
@@ -86,7 +86,7 @@ BEGIN
         RETURN;
     END IF;
     INSERT INTO pawl_bulk.input (operation, row_number, data, problem)
-    SELECT submit.operation, e.n, e.x, CASE WHEN jsonb_typeof(e.x) <> 'object' THEN 'the row is no JSON object' END
+    SELECT submit.operation, e.n, e.x, CASE WHEN jsonb_typeof(e.x) <> 'object' THEN 'the row is not a JSON object' END
       FROM jsonb_array_elements(coalesce(rows, '[]')) WITH ORDINALITY e(x, n);
     IF rows IS NOT NULL THEN
         PERFORM pawl_bulk._seal_rows(submit.operation);
@@ -95,7 +95,18 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.submit(text, jsonb, jsonb, text, text[], jsonb, text, text, text, text, text, integer, integer, jsonb) IS
-'creates an operation: with its rows (a JSON array of objects), or without them, to COPY them into pawl_bulk.input (raw) in the same transaction and close it with pawl_bulk.seal. created is false where the definition has an operation with this idempotency_key, which is returned. notifications: [{"channel", "target", "triggers"}], see pawl_bulk.notices. P0002: no such definition; 22023: a dialect or notifications that cannot be';
+'Creates an operation: with its rows, or without them, to copy lines into pawl_bulk.input (raw) in the same
+transaction and then call pawl_bulk.seal.
+definition: its name. metadata: a JSON object; default {}. rows: a JSON array of objects; default null. format: of
+copied lines, csv, ndjson (default) or json. columns: of a CSV without header; default null. dialect: {"delimiter",
+"quote", "header", "map"}; default {}. idempotency_key: 1 to 1000 bytes; default null. checksum, file_name, source,
+created_by: texts for the operation; default null. priority: higher is claimed first; default 0. version: default
+null: the newest. notifications: [{"channel", "target", "triggers"}]; default null.
+Returns operation (its id) and created (false: an operation with this idempotency_key exists, and operation is its
+id).
+Errors: P0002 no such definition; 22023 an invalid argument, dialect or notification. Privileges: pawl_admin,
+pawl_operator, pawl_worker, pawl_reader; needs INSERT on pawl_bulk.operations.
+Example: SELECT * FROM pawl_bulk.submit(''import'', rows => ''[{"id": 1}, {"id": 2}]'')';
 
 -- Lines that COPY brought become rows. A record of CSV over several lines is put together, as the client library does it: what closes its quote is looked for
 -- in a MiB, and less far after each line whose quote nothing closed; that line is a malformed row. Blank lines are no rows. Rows keep the number of their
@@ -130,7 +141,7 @@ BEGIN
         UPDATE pawl_bulk.input i SET raw = substr(r.raw, length(convert_from(E'\\xefbbbf', 'UTF8')) + 1) WHERE i.operation = _complete_lines.operation AND i.row_number = r.row_number;
     END IF;
     IF o.format = 'json' AND ltrim(r.raw) ^@ '[' AND pawl_bulk._json(r.raw) IS NULL THEN
-        PERFORM pawl.raise('22P04', 'a JSON array does not come in line by line', 'Its lines are no elements.', 'select * from pawl_bulk.submit(..., rows => ...), or a file with an element a line, as ndjson');
+        PERFORM pawl.raise('22P04', 'a JSON array cannot be copied line by line', 'Its lines are not elements.', 'select * from pawl_bulk.submit(..., rows => ...), or a file with an element a line, as ndjson');
     END IF;
     first_line := CASE WHEN o.format = 'csv' AND quote <> '' THEN
         (SELECT min(i.row_number) FROM pawl_bulk.input i WHERE i.operation = _complete_lines.operation AND i.problem IS NULL AND strpos(i.raw, left(quote, 1)) > 0 AND pawl_bulk._csv_open(i.raw, false, delimiter, quote)) END;
@@ -185,7 +196,7 @@ BEGIN
     IF lines IS NOT NULL THEN
         SELECT count(*) INTO came FROM pawl_bulk.input i WHERE i.operation = seal.operation;
         IF came <> lines THEN
-            PERFORM pawl.raise('22P04', format('%s lines came of %s', came, lines), E'A line \\. ends a COPY, and what is behind it is lost.', 'send such a file with: pawl bulk submit');
+            PERFORM pawl.raise('22P04', format('%s lines came of %s', came, lines), E'A line \\. ends a COPY, so the lines after it are lost.', 'send such a file with: pawl bulk submit');
         END IF;
     END IF;
     PERFORM pawl_bulk._complete_lines(operation);
@@ -203,7 +214,13 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.seal(uuid, text, text, bigint) IS
-'says that the input of an operation is complete, or with input_error why it could not be read further; returns the number of rows. lines: how many the file has (grep -c ""), where they were copied in: a COPY that ended early is rejected. Records of CSV that span lines are put together, blank lines are no rows. P0002: no such operation; 55000: it is sealed; 54000: more bytes than the definition allows; 22P04: not all lines came, or it is a JSON array';
+'Completes the input of an operation and returns the number of rows. Records of CSV that span lines are joined;
+blank lines are no rows.
+operation: its id. input_error: why the input could not be read; default null. checksum: a text; default null.
+lines: how many lines the file has, checked; default null.
+Errors: P0002 no such operation; 55000 already complete; 54000 more bytes than the definition allows; 22P04 lines
+are missing, or it is a JSON array. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT pawl_bulk.seal(''01890000-0000-7000-8000-000000000001'')';
 
 -- The first line of a file names its columns; the dialect may give them other names.
 CREATE FUNCTION pawl_bulk._read_header(o pawl_bulk.operations) RETURNS text[]
@@ -221,7 +238,7 @@ BEGIN
     END IF;
     SELECT i.raw INTO line FROM pawl_bulk.input i WHERE i.operation = o.operation AND i.row_number = 0;
     IF line IS NULL THEN
-        PERFORM pawl.raise('22023', 'the columns of the CSV are not known', 'It has no header and none were given.');
+        PERFORM pawl.raise('22023', 'the columns of the CSV are unknown', 'It has no header, and no columns were given.');
     END IF;
     -- a byte order mark; other encodings have none
     IF getdatabaseencoding() IN ('UTF8', 'SQL_ASCII') THEN
@@ -235,7 +252,7 @@ BEGIN
     named := ARRAY(SELECT coalesce(o.dialect -> 'map' ->> f, f) FROM unnest(named) WITH ORDINALITY h(f, n) ORDER BY n);
     SELECT f INTO wrong FROM unnest(named) f GROUP BY f HAVING count(*) > 1 LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('two columns are called "%s"', wrong), NULL, 'dialect => ''{"map": {"column": "field"}}'', or columns => ''{...}''');
+        PERFORM pawl.raise('22023', format('duplicate column "%s"', wrong), NULL, 'dialect => ''{"map": {"column": "field"}}'', or columns => ''{...}''');
     END IF;
     RETURN named;
 END
@@ -259,7 +276,7 @@ AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('AFTER INSERT ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.input');
 BEGIN
-    PERFORM pawl.raise('55000', format('operation %s takes no rows', NEW.operation), 'Its input is complete, or there is no such operation.');
+    PERFORM pawl.raise('55000', format('operation %s accepts no rows', NEW.operation), 'Its input is complete, or there is no such operation.');
     RETURN NULL;
 END
 $function$;

@@ -10,9 +10,9 @@ AS $function$
       FROM jsonb_array_elements_text(coalesce(schema -> 'required', '[]')) WITH ORDINALITY r(field, k) CROSS JOIN unnest(numbers, datas) u(n, data)
      WHERE coalesce(u.data ->> r.field, '') = ''
     UNION ALL
-    SELECT x.n, CASE x.code WHEN 'number' THEN 'type' ELSE x.code END, CASE x.code WHEN 'type' THEN format('"%s" is no %s', x.field, x.type) WHEN 'length' THEN format('"%s" has %s characters', x.field, length(x.said))
-                                    WHEN 'pattern' THEN format('"%s" does not match %s', x.field, x.pattern) WHEN 'enum' THEN format('"%s" is none of %s', x.field, x.list)
-                                    WHEN 'range' THEN format('"%s" is out of range', x.field) ELSE format('"%s" is no number', x.field) END, x.field
+    SELECT x.n, CASE x.code WHEN 'number' THEN 'type' ELSE x.code END, CASE x.code WHEN 'type' THEN format('"%s" is not a value of type %s', x.field, x.type) WHEN 'length' THEN format('"%s" has %s characters', x.field, length(x.said))
+                                    WHEN 'pattern' THEN format('"%s" does not match %s', x.field, x.pattern) WHEN 'enum' THEN format('"%s" is not one of %s', x.field, x.list)
+                                    WHEN 'range' THEN format('"%s" is out of range', x.field) ELSE format('"%s" is not a number', x.field) END, x.field
       FROM (SELECT v.*, CASE WHEN v.type = 'string' AND jsonb_typeof(v.given) <> 'string' OR v.type = 'boolean' AND v.said NOT IN ('true', 'false')
                                   OR v.type = 'number' AND NOT v.is_number OR v.type = 'integer' AND v.said !~ E'^\\s*[-+]?\\d+\\s*$' THEN 'type'
                              WHEN length(v.said) < v.shortest OR length(v.said) > v.longest THEN 'length'
@@ -173,7 +173,7 @@ BEGIN
         BEGIN
             -- one malformed JSON text stops the batch; then each is tried alone
             SELECT array_agg(x.row_number), array_agg(x.data), array_agg(coalesce(x.problem, CASE WHEN x.data IS NULL AND x.raw IS NULL THEN 'the row is empty' WHEN x.data IS NULL OR jsonb_typeof(x.data) <> 'object' THEN
-                       CASE o.format WHEN 'csv' THEN pawl_bulk.csv_problem(x.raw, o.columns, delimiter, quote) ELSE 'the row is no JSON object' END END))
+                       CASE o.format WHEN 'csv' THEN pawl_bulk.csv_problem(x.raw, o.columns, delimiter, quote) ELSE 'the row is not a JSON object' END END))
               INTO numbers, datas, problems
               FROM (SELECT i.row_number, i.raw, i.problem,
                            CASE WHEN i.problem IS NOT NULL THEN NULL WHEN i.data IS NOT NULL THEN i.data
@@ -379,8 +379,8 @@ DECLARE
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.validations');
 BEGIN
     IF NOT pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER') THEN
-        PERFORM pawl.raise('42501', 'validation records are written by the duty that validates',
-            'They say what the validators of the definition say of a row.', 'select * from pawl_bulk.advance()');
+        PERFORM pawl.raise('42501', 'validation records are written by pawl_bulk.advance',
+            'They hold the results of the validators of the definition.', 'select * from pawl_bulk.advance()');
     END IF;
     RETURN NULL;
 END

@@ -46,7 +46,7 @@ DECLARE
 BEGIN
     PERFORM pawl.check_batch(claim.batch, 10000), pawl.check_lease(claim.lease);
     IF coalesce(claim.worker, '') = '' THEN
-        PERFORM pawl.raise('22004', 'a worker needs a name');
+        PERFORM pawl.raise('22004', 'no processor given');
     ELSIF claim.queue = 'sql:' THEN
         PERFORM pawl.raise('22023', 'the queue "sql:" is worked on inside the database', NULL, 'select * from pawl_bulk.run_sql_rows()');
     END IF;
@@ -76,7 +76,17 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.claim(text, text, integer, interval) IS
-'takes at most batch rows to be worked on, the lowest row numbers of the oldest operations of the highest priority first, and returns them with what a handler needs. kind: start (do the step''s work, report ok or fail) or check (look whether it is done, report done, pending or failed). idempotency_key is the same for every execution of an attempt. The lease (60 s) is extended by pawl.heartbeat(''pawl_bulk.work'', worker). Without a queue: of all of them, but not what SQL functions do. traceparent, tracestate: of the trace in which the operation was asked for. 22023: the queue is sql:; 22004: no name';
+'Claims rows for a worker: operations of the highest priority first, then the oldest, then the lowest row numbers.
+pawl.heartbeat(''pawl_bulk.work'', worker) extends the leases.
+worker: the processor. queue: default null: all but those of SQL functions. batch: 1 to 10000; default 100. lease:
+default 60 s.
+Returns operation, row_number, step_index, step_name, kind (start: do the work, report ok or fail; check: look
+whether it is done, report done, pending or failed), token (the fencing token), attempt (of the operation), tries
+(of the row), idempotency_key (the same for all executions of an attempt), row_id, data, metadata, lease_until,
+traceparent and tracestate (of the trace in which the operation was submitted).
+Errors: 22023 the queue is sql:, batch or lease out of range; 22004 no processor given. Privileges: pawl_admin,
+pawl_operator, pawl_worker.
+Example: SELECT row_number, kind, data FROM pawl_bulk.claim(''worker 1'', ''send'', 10)';
 
 CREATE FUNCTION pawl_bulk._bigint(value text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -164,7 +174,7 @@ SET enable_seqscan = off
 AS $function$
 #variable_conflict use_column
 DECLARE
-    lost constant text := 'PW005: the row is lost, or is done already';
+    lost constant text := 'PW005: the lease is lost, or the row is already done';
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
     said record;
     fine record;
@@ -176,7 +186,7 @@ BEGIN
     IF jsonb_typeof(results) IS DISTINCT FROM 'array' THEN
         PERFORM pawl.raise('22023', 'results must be a JSON array', NULL, '[{"operation", "row_number", "step_index", "token", "result": "ok", "message"}]');
     ELSIF coalesce(report.worker, '') = '' THEN
-        PERFORM pawl.raise('PW004', 'a report is of somebody');
+        PERFORM pawl.raise('PW004', 'reports require a processor');
     END IF;
     SELECT array_agg(x.operation) AS operations, array_agg(x.row_number) AS rows, array_agg(x.step_index) AS steps, array_agg(x.token) AS tokens,
            array_agg(x.result) AS results, array_agg(coalesce(x.message, '')) AS messages, coalesce(bool_or(x.again), false) AS again
@@ -186,7 +196,7 @@ BEGIN
                        ORDER BY y.operation, y.row_number, y.step_index, y.n) x;
     -- each is judged alone: one that is none leaves the others alone
     RETURN QUERY SELECT pawl_bulk._uuid(e ->> 'operation'), pawl_bulk._bigint(e ->> 'row_number'), pawl_bulk._bigint(e ->> 'step_index')::integer, false,
-                        '22023: a result names operation, row_number, step_index, token and result; result is ok or fail of a start, done, pending or failed of a check'
+                        '22023: a result must have operation, row_number, step_index, token and result; result must be ok or fail of a start, done, pending or failed of a check'
                    FROM jsonb_array_elements(report.results) e
                   WHERE jsonb_array_length(report.results) > coalesce(cardinality(said.operations), 0) AND NOT pawl_bulk._is_result(e);
     IF said.operations IS NULL THEN
@@ -204,7 +214,7 @@ BEGIN
         now_at := clock_timestamp();
         problems := ARRAY(
             SELECT CASE WHEN (u.state = 'leased' AND u.worker = report.worker AND u.fence = u.token AND u.lease_until > now_at) IS NOT TRUE THEN lost
-                        WHEN u.result IN ('ok', 'fail') <> (u.kind = 'start') THEN format('22023: "%s" is no result of a %s', u.result, u.kind)
+                        WHEN u.result IN ('ok', 'fail') <> (u.kind = 'start') THEN format('22023: "%s" is not a result of a %s', u.result, u.kind)
                         WHEN u.deadline_at <= now_at AND u.kind <> 'check' THEN lost END
               FROM unnest(said.tokens, said.results, held.states, held.kinds, held.workers, held.fences, held.leases, held.deadlines)
                    u(token, result, state, kind, worker, fence, lease_until, deadline_at));
@@ -245,4 +255,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.report(jsonb, text) IS
-'tells what came of rows that the worker claimed: [{"operation", "row_number", "step_index", "token", "result", "message"}], in one statement for all. Rows whose lease or token is lost are rejected (ok false, problem PW005) and leave the others alone. Of several results of one row the first counts; the same again is ok, another is PW005. 22023: no such result; PW004: no worker is named';
+'Records results of claimed rows, and returns one row for each. The first result of a row counts; the same result
+can be reported again.
+results: [{"operation", "row_number", "step_index", "token", "result": ok, fail, done, pending or failed,
+"message"}]. worker: the processor.
+Returns operation, row_number, step_index, ok and problem (PW005: the lease is lost, or the row is already done;
+22023: an invalid element).
+Errors: 22023 results is not an array; PW004 no processor given. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_bulk.report(''[]'', ''worker 1'')';

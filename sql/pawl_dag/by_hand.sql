@@ -24,8 +24,8 @@ BEGIN
     IF (OLD.steps_total, OLD.steps_blocked, OLD.steps_ready, OLD.steps_in_flight, OLD.steps_waiting, OLD.steps_failed, OLD.steps_satisfied, OLD.steps_cancelled, OLD.entered_at)
        IS DISTINCT FROM (NEW.steps_total, NEW.steps_blocked, NEW.steps_ready, NEW.steps_in_flight, NEW.steps_waiting, NEW.steps_failed, NEW.steps_satisfied, NEW.steps_cancelled, NEW.entered_at)
        OR OLD.evaluate AND NOT NEW.evaluate THEN
-        PERFORM pawl.raise('42501', 'counters and times of a task are kept by triggers',
-            format('Task %s: steps_..., entered_at and evaluate follow from the states of its steps.', OLD.task_uuid), 'update state, and leave out the others');
+        PERFORM pawl.raise('42501', 'counters and times of a task are maintained by triggers',
+            format('Task %s: steps_..., entered_at and evaluate follow from the states of its steps.', OLD.task_uuid), 'update state only');
     END IF;
     RETURN NEW;
 END
@@ -49,7 +49,7 @@ BEGIN
         RETURN NEW;
     END IF;
     IF (OLD.unsatisfied_parents, OLD.total_parents, OLD.level) IS DISTINCT FROM (NEW.unsatisfied_parents, NEW.total_parents, NEW.level) THEN
-        PERFORM pawl.raise('42501', 'unsatisfied_parents, total_parents and level of a step are kept by triggers',
+        PERFORM pawl.raise('42501', 'unsatisfied_parents, total_parents and level of a step are maintained by triggers',
             format('Step %s of task %s: they follow from its edges and the states of its parents.', OLD.step_uuid, OLD.task_uuid), 'insert or delete edges');
     END IF;
     IF pg_has_role('pawl_operator', 'MEMBER') THEN
@@ -62,7 +62,7 @@ BEGIN
             'update pawl_dag.steps set state = ''enqueued_for_orchestration'', result = ... where ...');
     END IF;
     IF OLD.next_retry_at IS DISTINCT FROM NEW.next_retry_at AND NOT (NEW.next_retry_at IS NULL AND OLD.next_retry_at <= clock_timestamp()) THEN
-        PERFORM pawl.raise('42501', 'only operators change the backoff of a step',
+        PERFORM pawl.raise('42501', 'only operators can change the backoff of a step',
             format('Step %s of task %s: next_retry_at follows from its backoff.', OLD.step_uuid, OLD.task_uuid), 'report an error with "retry_after"');
     END IF;
     RETURN NEW;
@@ -85,8 +85,8 @@ DECLARE
     fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks', 'pawl_dag.steps');
 BEGIN
     IF NOT pawl_dag._is_operator(TG_RELID) THEN
-        PERFORM pawl.raise('42501', format('only operators move a %s from "%s" to "%s" here', CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
-            CASE TG_TABLE_NAME WHEN 'tasks' THEN 'No step of the task has failed.' ELSE 'The step may be tried again, or no worker has had it.' END,
+        PERFORM pawl.raise('42501', format('only operators can change a %s from "%s" to "%s" here', CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
+            CASE TG_TABLE_NAME WHEN 'tasks' THEN 'No step of the task has failed.' ELSE 'The step can be retried, or no worker has claimed it.' END,
             'report an error with "permanent": true, and let pawl_dag.orchestrate decide');
     END IF;
     RETURN NEW;
@@ -139,7 +139,7 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM pawl.raise('P0002', format('there is no task %s', NEW.task_uuid));
     ELSIF NEW.original_state IN ('complete', 'error', 'cancelled', 'resolved_manually') THEN
-        PERFORM pawl.raise('55000', 'a task that has ended is no dead letter',
+        PERFORM pawl.raise('55000', 'a task that has ended cannot become a dead letter',
                             format('Task %s is in state "%s".', NEW.task_uuid, NEW.original_state));
     END IF;
     RETURN NEW;
@@ -161,11 +161,11 @@ BEGIN
     IF pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER') THEN
         RETURN NEW;
     ELSIF TG_TABLE_NAME = 'tasks' THEN
-        PERFORM pawl.raise('42501', 'rank and counters of a task are kept by triggers',
+        PERFORM pawl.raise('42501', 'rank and counters of a task are maintained by triggers',
             format('Task %s: rank follows from its priority, and steps_... from its steps.', NEW.task_uuid),
             'leave them out of the INSERT');
     ELSE
-        PERFORM pawl.raise('42501', 'rank, level, total_parents and unsatisfied_parents of a step are kept by triggers',
+        PERFORM pawl.raise('42501', 'rank, level, total_parents and unsatisfied_parents of a step are maintained by triggers',
             format('Step "%s" of task %s: they follow from its priority and its edges.', NEW.name, NEW.task_uuid),
             'leave them out of the INSERT, and insert into pawl_dag.edges');
     END IF;
@@ -205,7 +205,7 @@ BEGIN
             PERFORM pawl.raise('PW008', format('unknown template %s', task.template_uuid), NULL,
                 'select template_uuid, namespace, name, version from pawl_dag.templates');
         END IF;
-        PERFORM pawl.raise('22023', format('task %s is not one of its template', task.task_uuid),
+        PERFORM pawl.raise('22023', format('task %s does not match its template', task.task_uuid),
             format('Template %s has namespace "%s", name "%s", version "%s" and failure_policy "%s".',
                    template.template_uuid, template.namespace, template.name, template.version, template.failure_policy),
             'select pawl_dag.start_task(...) copies them');
@@ -214,7 +214,7 @@ BEGIN
      WHERE n.deadline_at > n.created_at + t.max_duration + interval '1 minute' OR n.stale_after > t.stale_after LIMIT 1;
     IF FOUND AND NOT pawl_dag._is_operator(TG_RELID) THEN
         SELECT t.* INTO template FROM pawl_dag.templates t WHERE t.template_uuid = task.template_uuid;
-        PERFORM pawl.raise('42501', 'only operators give a task more time than its template',
+        PERFORM pawl.raise('42501', 'only operators can give a task more time than its template',
             format('Task %s: the template allows max_duration %s and stale_after %s.',
                    task.task_uuid, template.max_duration, template.stale_after),
             format('deadline_at = now() + interval %L, stale_after = %L', template.max_duration, template.stale_after));
@@ -245,8 +245,8 @@ BEGIN
       FROM new_steps n JOIN pawl_dag.tasks t ON t.task_uuid = n.task_uuid
      WHERE t.state IN ('complete', 'error', 'cancelled', 'resolved_manually') LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('55000', format('step "%s" is too late', refused.name),
-            format('Task %s has ended: it is in state "%s".', refused.task_uuid, refused.state));
+        PERFORM pawl.raise('55000', format('step "%s" cannot be inserted into a task that has ended', refused.name),
+            format('Task %s is in state "%s".', refused.task_uuid, refused.state));
     END IF;
     SELECT n.name, n.handler, CASE WHEN n.handler ^@ 'sql:' THEN 'sql:' ELSE t.namespace END AS namespace INTO refused
       FROM new_steps n JOIN pawl_dag.tasks t ON t.task_uuid = n.task_uuid

@@ -102,7 +102,7 @@ BEGIN
         made.map_over := CASE jsonb_typeof(step -> 'map') WHEN 'string' THEN ARRAY[step ->> 'map']
                                                           WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(step -> 'map')) END;
         IF made.map_over IS NULL OR made.map_over = '{}' OR array_position(made.map_over, NULL) IS NOT NULL THEN
-            PERFORM pawl.raise('22023', format('map of step "%s" is no path into the context', made.name), NULL, '"map": "items", or "map": ["order", "items"]');
+            PERFORM pawl.raise('22023', format('map of step "%s" is not a path into the context', made.name), NULL, '"map": "items", or "map": ["order", "items"]');
         END IF;
     END IF;
     RETURN made;
@@ -199,7 +199,7 @@ BEGIN
       FROM (SELECT DISTINCT d.parent, s.step ->> 'name' AS child
               FROM jsonb_array_elements(coalesce(nullif(template -> 'steps', 'null'), '[]')) s(step)
               CROSS JOIN LATERAL jsonb_array_elements_text(coalesce(nullif(s.step -> 'dependencies', 'null'), nullif(s.step -> 'depends_on', 'null'), '[]')) d(parent)) e;
-    SELECT format('step "%s" depends on "%s", which is no step of template "%s"', e.child, e.parent, made.name) INTO problem
+    SELECT format('step "%s" depends on "%s", which is not a step of template "%s"', e.child, e.parent, made.name) INTO problem
       FROM unnest(edge_parents, edge_children) e(parent, child) WHERE e.parent <> ALL (names) LIMIT 1;
     IF FOUND THEN
         PERFORM pawl.raise('22023', problem);
@@ -207,14 +207,14 @@ BEGIN
     SELECT string_agg(format('"%s"', n.name), ', ') INTO problem FROM unnest(names) n(name)
      WHERE n.name NOT IN (SELECT l.name FROM pawl_dag._levels(names, edge_parents, edge_children) l);
     IF problem IS NOT NULL THEN
-        PERFORM pawl.raise('22023', format('the steps of template "%s" wait for each other', made.name), format('On or behind a cycle are %s.', problem));
+        PERFORM pawl.raise('22023', format('the steps of template "%s" have a dependency cycle', made.name), format('On a cycle, or dependent on one, are %s.', problem));
     END IF;
 
-    SELECT format('mapped step "%s" depends on "%s", which is mapped, too', e.child, e.parent) INTO problem
+    SELECT format('mapped step "%s" depends on "%s", which is also mapped', e.child, e.parent) INTO problem
       FROM unnest(edge_parents, edge_children) e(parent, child)
       JOIN unnest(steps) p ON p.name = e.parent AND p.map_over IS NOT NULL JOIN unnest(steps) c ON c.name = e.child AND c.map_over IS NOT NULL LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', problem, 'Each of the one would wait for each of the other.', 'put a step between them that collects the results of the first');
+        PERFORM pawl.raise('22023', problem, 'Each instance of one step would wait for each instance of the other.', 'put a step between them that collects the results of the first');
     END IF;
 
     INSERT INTO pawl_dag.namespaces (namespace) VALUES (made.namespace) ON CONFLICT DO NOTHING;
@@ -224,8 +224,8 @@ BEGIN
     IF NOT FOUND THEN
         SELECT * INTO known FROM pawl_dag.templates t WHERE t.namespace = made.namespace AND t.name = made.name AND t.version = made.version;
         IF known.content_hash <> made.content_hash THEN
-            PERFORM pawl.raise('42710', format('version %s of template "%s" is another one already', made.version, made.name),
-                'A version never changes: tasks run what they began with.', '"version": "..."');
+            PERFORM pawl.raise('42710', format('version %s of template "%s" already exists with another definition', made.version, made.name),
+                'A version never changes, because tasks keep their version.', '"version": "..."');
         END IF;
         RETURN known.template_uuid;
     END IF;
@@ -240,7 +240,15 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.define_template(jsonb) IS
-'defines a version of a workflow and returns its id; the same text again gives the same one. {"namespace", "name", "version", "identity_strategy": strict | caller_provided | always_unique, "failure_policy": block | continue, "max_duration_minutes", "steps": [{"name", "handler", "handler_options", "dependencies": [...], "retry": {"retryable", "max_attempts", "backoff", "backoff_base_ms", "max_backoff_ms", "multiplier", "jitter"}, "timeout_seconds", "optional", "map": path of an array in the context, the step becomes one for each element}]}. 22023: what is wrong with it; 42710: the version is another one already';
+'Defines a version of a workflow and returns its id. An equal definition returns the id that exists.
+template: a JSON object: {"namespace", "name", "version", "identity_strategy": strict | caller_provided |
+always_unique, "failure_policy": block | continue, "max_duration_minutes", "lifecycle": {...}, "steps": [{"name",
+"handler", "handler_options", "dependencies": [...], "retry": {"retryable", "max_attempts", "backoff",
+"backoff_base_ms", "max_backoff_ms", "multiplier", "jitter"}, "timeout_seconds", "optional", "map": path of an array
+in the context, of which each element becomes a step}]}.
+Errors: 22023 an invalid template; 42710 the version exists with another definition. Privileges: pawl_admin.
+Example: SELECT pawl_dag.define_template(''{"name": "invoice", "steps": [{"name": "draft"}, {"name": "send",
+"dependencies": ["draft"]}]}'')';
 
 CREATE FUNCTION pawl_dag._template_immutable() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -252,7 +260,7 @@ DECLARE
     used_template uuid := OLD.template_uuid;
 BEGIN
     IF TG_OP = 'UPDATE' OR EXISTS (SELECT FROM pawl_dag.tasks t WHERE t.template_uuid = used_template) THEN
-        PERFORM pawl.raise('PW006', 'a template is immutable', format('Template %s: tasks run what they began with.', used_template),
+        PERFORM pawl.raise('PW006', 'a template is immutable', format('Template %s: tasks keep their version.', used_template),
             'define the next version: select pawl_dag.define_template(...)');
     END IF;
     RETURN OLD;

@@ -29,8 +29,8 @@ BEGIN
       JOIN LATERAL (SELECT x.* FROM pawl_dag.steps x WHERE x.task_uuid = e.task_uuid AND x.step_uuid = e.parent_uuid OFFSET 0) p ON true
      WHERE TG_OP = 'INSERT' AND c.state <> 'pending' AND pawl_dag._kind(p.state, p.unsatisfied_parents, p.optional) <> 'satisfied' LIMIT 1;
     IF FOUND AND NOT restoring THEN
-        PERFORM pawl.raise('55000', format('step "%s" is too far to wait for another', suspect.name),
-            format('Task %s: it is in state "%s"; only a pending step can get a parent that is not satisfied.', suspect.task_uuid, suspect.state));
+        PERFORM pawl.raise('55000', format('step "%s" can no longer get an unsatisfied parent', suspect.name),
+            format('Task %s: the step is in state "%s", not pending.', suspect.task_uuid, suspect.state));
     END IF;
     -- (OFFSET 0: each step is looked up by its whole key, whatever the planner thinks of tables without statistics.)
     -- Levels rise along every edge; where they do not, they are lifted, and an edge that leads back to itself is found.
@@ -56,7 +56,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._edges_written() IS 'internal: checks new edges, and counts the parents of their children';
 
--- Raises the levels below a new edge as far as needed. 22023: the edge closes a cycle.
+-- Raises the levels below a new edge as far as needed. 22023: the edge would close a cycle.
 CREATE FUNCTION pawl_dag._lift(task uuid, parent uuid, child uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -69,8 +69,8 @@ BEGIN
     WHILE frontier <> '{}' LOOP
         hops := hops - 1;
         IF parent = ANY (frontier) OR hops < 0 THEN
-            PERFORM pawl.raise('22023', 'the edge closes a cycle',
-                format('Task %s: on or behind the cycle are step "%s" and step "%s".', task,
+            PERFORM pawl.raise('22023', 'the edge would close a cycle',
+                format('Task %s: on the cycle, or dependent on it, are step "%s" and step "%s".', task,
                        (SELECT s.name FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = parent),
                        (SELECT s.name FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = child)));
         END IF;
@@ -96,7 +96,7 @@ DECLARE
     fired constant boolean := pawl.fired_by('BEFORE UPDATE STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.edges');
 BEGIN
-    PERFORM pawl.raise('0A000', 'an edge is drawn or removed, not changed', NULL, 'delete it and insert the other one');
+    PERFORM pawl.raise('0A000', 'an edge cannot be updated', NULL, 'delete it and insert the other one');
     RETURN NULL;
 END
 $function$;

@@ -122,7 +122,7 @@ DECLARE
 BEGIN
     SELECT s.task_uuid, s.name INTO twice FROM pawl_dag.steps s WHERE s.task_uuid = ANY (tasks) GROUP BY s.task_uuid, s.name HAVING count(*) > 1 LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('23505', format('there is a step "%s" in the task already', twice.name), format('No two steps of task %s have the same name.', twice.task_uuid));
+        PERFORM pawl.raise('23505', format('step "%s" already exists in the task', twice.name), format('Step names are unique in task %s.', twice.task_uuid));
     END IF;
 END
 $function$;

@@ -124,8 +124,8 @@ DECLARE
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks', 'pawl_dag.steps');
 BEGIN
     IF NOT (pg_has_role('pawl_operator', 'MEMBER') OR pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER')) THEN
-        PERFORM pawl.raise('42501', format('only operators move a %s from "%s" to "%s"', CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
-            format('Role %s is no member of pawl_operator.', current_user), format('grant pawl_operator to %I', current_user));
+        PERFORM pawl.raise('42501', format('only operators can change a %s from "%s" to "%s"', CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
+            format('Role %s is not a member of pawl_operator.', current_user), format('grant pawl_operator to %I', current_user));
     END IF;
     RETURN NEW;
 END
@@ -171,30 +171,52 @@ CREATE FUNCTION pawl_dag.cancel_tasks(tasks uuid[], reason text DEFAULT NULL) RE
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_dag._operate_tasks(tasks, 'Cancel', 'cancelled', reason); END;
 COMMENT ON FUNCTION pawl_dag.cancel_tasks(uuid[], text) IS
-'cancels tasks and every step of theirs that is not settled; returns how many were not cancelled before. All or none: PW001: a task has ended otherwise; P0002: there is no such task; 42501: the caller is no pawl_operator';
+'Cancels tasks with all their unfinished steps, all or none, and returns how many were not cancelled before.
+tasks: their ids. reason: a text for the log; default null.
+Errors: PW001 a task has ended otherwise; P0002 no such task; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_dag.cancel_tasks(array(SELECT t.task_uuid FROM pawl_dag.tasks t WHERE t.name = ''invoice''),
+''test data'')';
 
 CREATE FUNCTION pawl_dag.cancel_task(task uuid, reason text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_dag._operate_tasks(ARRAY[task], 'Cancel', 'cancelled', reason) = 1; END;
-COMMENT ON FUNCTION pawl_dag.cancel_task(uuid, text) IS 'cancels one task; false: it is cancelled already. See pawl_dag.cancel_tasks';
+COMMENT ON FUNCTION pawl_dag.cancel_task(uuid, text) IS
+'Cancels a task with all its unfinished steps; false: it was already cancelled. task: its id. reason: a text for the
+log; default null.
+Errors: PW001 it has ended otherwise; P0002 no such task; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_dag.cancel_task(''01890000-0000-7000-8000-000000000001'', ''ordered twice'')';
 
 CREATE FUNCTION pawl_dag.resolve_task(task uuid, reason text) RETURNS boolean
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_dag._operate_tasks(ARRAY[task], 'ResolveManually', 'resolved_manually', reason) = 1; END;
 COMMENT ON FUNCTION pawl_dag.resolve_task(uuid, text) IS
-'closes a task that was dealt with otherwise, and its unsettled steps; false: it is closed already. PW001: it has ended otherwise';
+'Closes a task that was handled otherwise, with its unfinished steps; false: it was already closed. task: its id.
+reason: a text for the log.
+Errors: PW001 it has ended otherwise; P0002 no such task; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_dag.resolve_task(''01890000-0000-7000-8000-000000000001'', ''done by phone'')';
 
 CREATE FUNCTION pawl_dag.give_up(task uuid, reason text) RETURNS boolean
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_dag._operate_tasks(ARRAY[task], 'GiveUp', 'error', reason) = 1; END;
 COMMENT ON FUNCTION pawl_dag.give_up(uuid, text) IS
-'ends a blocked task in error: nobody claims its steps any more, running ones may still be settled; false: it is in error already. PW001: it is not blocked_by_failures';
+'Ends a blocked task in error: its steps can no longer be claimed, and running steps can still be reported; false:
+it was already in error. task: its id. reason: a text for the log.
+Errors: PW001 it is not blocked_by_failures; P0002 no such task; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_dag.give_up(''01890000-0000-7000-8000-000000000001'', ''customer is gone'')';
 
 CREATE FUNCTION pawl_dag.reset_task(task uuid, reason text) RETURNS boolean
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_dag._operate_tasks(ARRAY[task], 'Reset', 'pending', reason) = 1; END;
 COMMENT ON FUNCTION pawl_dag.reset_task(uuid, text) IS
-'begins a task in error anew: failed steps get their attempts back, finished ones keep their results; false: it is pending already. PW001: it is not in error';
+'Restarts a task in error: failed steps get their attempts back, complete steps keep their results; false: it was
+already pending. task: its id. reason: a text for the log.
+Errors: PW001 it is not in error; P0002 no such task; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_dag.reset_task(''01890000-0000-7000-8000-000000000001'', ''mail server is back'')';
 
 CREATE FUNCTION pawl_dag.retry_task(task uuid, reason text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -219,7 +241,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.retry_task(uuid, text) IS
-'goes on from the failed steps of a task that is blocked, timed out, or in error, and keeps finished results. PW001: it is in another state; P0002: there is no such task';
+'Continues a task that is blocked, timed out or in error with its failed steps, and keeps the results of the others.
+task: its id. reason: a text for the log; default null.
+Errors: PW001 it is in another state; P0002 no such task; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_dag.retry_task(''01890000-0000-7000-8000-000000000001'', ''mail server is back'')';
 
 -- An operator's event for one step; its task is locked first, as everybody does.
 CREATE FUNCTION pawl_dag._operate_step(task uuid, step uuid, event text, to_state text, reason text) RETURNS boolean
@@ -245,12 +271,23 @@ CREATE FUNCTION pawl_dag.resolve_step(task uuid, step uuid, reason text) RETURNS
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_dag._operate_step(task, step, 'ResolveManually', 'resolved_manually', reason); END;
 COMMENT ON FUNCTION pawl_dag.resolve_step(uuid, uuid, text) IS
-'settles a step without a result: those who wait for it go on; false: it is already. PW001: it has ended otherwise';
+'Resolves a step without a result, so that steps that depend on it continue; false: it was already resolved. task,
+step: their ids. reason: a text for the log.
+Errors: PW001 it has ended otherwise; P0002 no such step; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_dag.resolve_step(s.task_uuid, s.step_uuid, ''sent by hand'') FROM pawl_dag.steps s WHERE s.name
+= ''send'' AND s.state = ''error''';
 
 CREATE FUNCTION pawl_dag.reset_step(task uuid, step uuid, reason text) RETURNS boolean
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_dag._operate_step(task, step, 'ResetForRetry', 'pending', reason); END;
-COMMENT ON FUNCTION pawl_dag.reset_step(uuid, uuid, text) IS 'gives a failed step its attempts back; false: it is pending already. PW001: it has not failed';
+COMMENT ON FUNCTION pawl_dag.reset_step(uuid, uuid, text) IS
+'Gives a failed step its attempts back; false: it was already pending. task, step: their ids. reason: a text for the
+log.
+Errors: PW001 it has not failed; P0002 no such step; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_dag.reset_step(s.task_uuid, s.step_uuid, ''server is back'') FROM pawl_dag.steps s WHERE s.name
+= ''send'' AND s.state = ''error''';
 
 CREATE FUNCTION pawl_dag.complete_step_manually(task uuid, step uuid, result jsonb, reason text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -261,7 +298,7 @@ SET pawl.token = ''
 AS $function$
 BEGIN
     IF coalesce(reason, '') = '' THEN
-        PERFORM pawl.raise('22004', 'a step is completed by hand for a reason', NULL, 'reason => ''...''');
+        PERFORM pawl.raise('22004', 'reason is required to complete a step manually', NULL, 'reason => ''...''');
     END IF;
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = task FOR NO KEY UPDATE;
     PERFORM set_config('pawl.event', 'CompleteManually', true),
@@ -278,7 +315,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.complete_step_manually(uuid, uuid, jsonb, text) IS
-'completes a step with a result that those who wait for it can read; false: it is complete already. PW001: it has ended otherwise';
+'Completes a step with a result that dependent steps can read; false: it was already complete. task, step: their
+ids. result: a JSON value. reason: a text for the log.
+Errors: PW001 it has ended otherwise; P0002 no such step; 22004 reason is null; 42501 not a pawl_operator.
+Privileges: pawl_admin, pawl_operator.
+Example: SELECT pawl_dag.complete_step_manually(s.task_uuid, s.step_uuid, ''{"id": 7}'', ''sent by hand'') FROM
+pawl_dag.steps s WHERE s.name = ''send'' AND s.state = ''error''';
 
 CREATE FUNCTION pawl_dag._descendants(task uuid, step uuid) RETURNS SETOF uuid
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -304,7 +346,7 @@ DECLARE
     cancelled bigint;
 BEGIN
     IF descendants IS NULL OR descendants NOT IN ('cancel', 'reject') THEN
-        PERFORM pawl.raise('22023', 'descendants are to be cancelled or refused', NULL, 'descendants => ''cancel''');
+        PERFORM pawl.raise('22023', 'descendants must be cancel or reject', NULL, 'descendants => ''cancel''');
     END IF;
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = task FOR NO KEY UPDATE;
     IF NOT EXISTS (SELECT FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = step) THEN
@@ -313,8 +355,8 @@ BEGIN
     behind := ARRAY(SELECT s.step_uuid FROM pawl_dag._descendants(task, step) d JOIN pawl_dag.steps s ON s.task_uuid = task AND s.step_uuid = d
                      WHERE s.state NOT IN ('complete', 'cancelled', 'resolved_manually'));
     IF descendants = 'reject' AND behind <> '{}' THEN
-        PERFORM pawl.raise('55000', format('%s steps would be stranded', cardinality(behind)),
-            format('They wait for step %s of task %s, and a cancelled step satisfies nobody.', step, task), 'descendants => ''cancel''');
+        PERFORM pawl.raise('55000', format('%s steps depend on the step', cardinality(behind)),
+            format('They wait for step %s of task %s, and a cancelled step satisfies no dependency.', step, task), 'descendants => ''cancel''');
     END IF;
     PERFORM pawl_dag._lock_steps(ARRAY[task], NULL, behind || step);
     PERFORM set_config('pawl.event', 'Cancel', true), set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
@@ -324,7 +366,13 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.cancel_step(uuid, uuid, text, text) IS
-'cancels a step and those behind it (descendants => refuse: only if nobody waits for it); returns how many. 55000: somebody waits for it; PW001: it has ended';
+'Cancels a step and the steps that depend on it, and returns how many.
+task, step: their ids. reason: a text for the log; default null. descendants: cancel (default), or reject: only if
+no step depends on it.
+Errors: 55000 steps depend on it; PW001 it has ended; P0002 no such step; 22023 unknown value of descendants; 42501
+not a pawl_operator. Privileges: pawl_admin, pawl_operator.
+Example: SELECT pawl_dag.cancel_step(s.task_uuid, s.step_uuid, ''not needed'') FROM pawl_dag.steps s WHERE s.name =
+''send'' AND s.state = ''pending''';
 
 CREATE VIEW pawl_dag.stranded_steps AS
 WITH RECURSIVE behind AS (

@@ -304,7 +304,7 @@ DECLARE
     turns pawl_dag._task_turn[];
 BEGIN
     IF NOT pawl_dag._orchestrating() THEN
-        PERFORM pawl.raise('55000', 'a turn is taken by pawl_dag.orchestrate alone', NULL, 'select * from pawl_dag.orchestrate()');
+        PERFORM pawl.raise('55000', 'only pawl_dag.orchestrate can orchestrate tasks', NULL, 'select * from pawl_dag.orchestrate()');
     END IF;
     tasks := cardinality(picked);
     settled := 0;
@@ -393,4 +393,10 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.orchestrate(integer) IS
-'moves on at most batch tasks: starts them, reads the results of workers, makes successors ready and enqueues them, finishes what is done. Returns how many tasks it looked at, results it read, steps it enqueued, and tasks that completed. Call it again while tasks is not 0';
+'Advances tasks: starts them, reads reported results, enqueues steps that are ready, and completes tasks. A duty:
+call it again until tasks is 0.
+batch: how many tasks at most, 1 to 10000; default 100.
+Returns tasks (looked at), settled (results that were read), enqueued (steps) and finished (tasks that completed).
+Errors: 22023 batch out of range; a task that raises an error is set aside with a warning. Privileges: pawl_admin,
+pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_dag.orchestrate()';

@@ -26,7 +26,14 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.steps_readiness(uuid[], uuid[]) IS
-'one row a step of the tasks: whether those it waits for are satisfied, whether it may be tried (again), whether it could run now. steps narrows the rows and nothing else';
+'Returns one row for each step of the tasks: whether its dependencies are satisfied and whether it could run now.
+tasks: their ids. steps: only these steps; default null: all.
+Returns workflow_step_uuid, task_uuid, name, current_state, dependencies_satisfied, retry_eligible,
+ready_for_execution, last_failure_at, next_retry_at, total_parents, completed_parents, attempts, max_attempts,
+backoff_request_seconds (asked for by its worker), last_attempted_at and level (its distance from a root).
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT name, ready_for_execution FROM pawl_dag.steps_readiness(array(SELECT t.task_uuid FROM pawl_dag.tasks
+t))';
 
 CREATE FUNCTION pawl_dag.step_readiness(task uuid, steps uuid[] DEFAULT NULL)
 RETURNS TABLE (workflow_step_uuid uuid, task_uuid uuid, name text, current_state text, dependencies_satisfied boolean, retry_eligible boolean,
@@ -42,7 +49,14 @@ BEGIN
     SELECT r.* FROM pawl_dag.steps_readiness(ARRAY[task], steps) r;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag.step_readiness(uuid, uuid[]) IS 'the readiness of the steps of one task; see pawl_dag.steps_readiness';
+COMMENT ON FUNCTION pawl_dag.step_readiness(uuid, uuid[]) IS
+'Returns one row for each step of a task: whether its dependencies are satisfied and whether it could run now.
+task: its id. steps: only these steps; default null: all.
+Returns workflow_step_uuid, task_uuid, name, current_state, dependencies_satisfied, retry_eligible,
+ready_for_execution, last_failure_at, next_retry_at, total_parents, completed_parents, attempts, max_attempts,
+backoff_request_seconds, last_attempted_at and level, as pawl_dag.steps_readiness.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT name, ready_for_execution FROM pawl_dag.step_readiness(''01890000-0000-7000-8000-000000000001'')';
 
 CREATE FUNCTION pawl_dag.task_contexts(tasks uuid[])
 RETURNS TABLE (task_uuid uuid, template_uuid uuid, status text, total_steps integer, pending_steps integer, in_progress_steps integer, completed_steps integer,
@@ -82,7 +96,15 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.task_contexts(uuid[]) IS
-'one row a task: its steps counted by what they do (the counts sum up to total_steps), what it waits for, and what to do about it';
+'Returns one row for each task: how many of its steps are in which situation, what it waits for, and what to do.
+tasks: their ids.
+Returns task_uuid, template_uuid, status (its state), total_steps, and the counts of which it is the sum:
+pending_steps, in_progress_steps, completed_steps, failed_steps, ready_steps, enqueued_steps,
+waiting_for_retry_steps, cancelled_steps; next_retry_at, completion_percentage (0 to 100), execution_status,
+recommended_action and health_status.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT task_uuid, execution_status FROM pawl_dag.task_contexts(array(SELECT t.task_uuid FROM pawl_dag.tasks
+t))';
 
 CREATE FUNCTION pawl_dag.task_context(task uuid)
 RETURNS TABLE (task_uuid uuid, template_uuid uuid, status text, total_steps integer, pending_steps integer, in_progress_steps integer, completed_steps integer,
@@ -98,4 +120,11 @@ BEGIN
     SELECT c.* FROM pawl_dag.task_contexts(ARRAY[task]) c;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag.task_context(uuid) IS 'the context of one task; see pawl_dag.task_contexts';
+COMMENT ON FUNCTION pawl_dag.task_context(uuid) IS
+'Returns the row of pawl_dag.task_contexts for one task. task: its id.
+Returns task_uuid, template_uuid, status, total_steps, pending_steps, in_progress_steps, completed_steps,
+failed_steps, ready_steps, enqueued_steps, waiting_for_retry_steps, cancelled_steps, next_retry_at,
+completion_percentage, execution_status, recommended_action and health_status.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT execution_status, recommended_action FROM
+pawl_dag.task_context(''01890000-0000-7000-8000-000000000001'')';

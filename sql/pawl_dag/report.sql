@@ -28,7 +28,13 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.step_inputs(uuid[], uuid[]) IS
-'what steps work on, for the i-th task and the i-th step: the context of the task, and for each parent by name {"state", "result"}; a parent that was resolved by hand has no result. Of a mapped parent the result is the array of its results, in order; its state is complete when all are. traceparent, tracestate: of the trace in which the task began, null for none';
+'Returns the input of steps. tasks, steps: ids of the same length; the i-th step belongs to the i-th task.
+Returns task_uuid, step_uuid, context (of the task), parents (for each parent by name {"state", "result"}; a
+resolved parent has no result; of a mapped parent the result is an array in order, and its state is complete when
+all are), correlation_id, traceparent and tracestate (of the trace in which the task started, null: none).
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT i.* FROM pawl_dag.steps s CROSS JOIN LATERAL pawl_dag.step_inputs(array[s.task_uuid],
+array[s.step_uuid]) i WHERE s.name = ''send''';
 
 -- A statement of its own: that of the claim may be older than the results of the parents.
 CREATE FUNCTION pawl_dag._claimed(taken pawl_dag.steps[])
@@ -64,7 +70,7 @@ AS $function$
 BEGIN
     PERFORM pawl.check_batch(claim.batch, 10000), pawl.check_lease(claim.lease);
     IF coalesce(claim.processor, '') = '' THEN
-        PERFORM pawl.raise('PW004', 'nobody is named who claims', NULL, 'processor => ''...''');
+        PERFORM pawl.raise('PW004', 'no processor given', NULL, 'processor => ''...''');
     END IF;
     IF claim.orchestrate IS NOT NULL THEN
         PERFORM FROM pawl_dag.orchestrate(pawl.check_batch(claim.orchestrate, 10000, 'orchestrate'));
@@ -79,7 +85,16 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.claim(text, text, integer, interval, integer, text[]) IS
-'takes at most batch steps of a namespace for a worker, in claim order, and returns them with what pawl_dag.step_inputs says of them. orchestrate: first moves on at most so many tasks, as pawl_dag.orchestrate does, in the same transaction. keys: instead of the next ones those of these steps that can be taken, as pawl.claim_keys does; each is the text of an array of task and step: array[array[task_uuid, step_uuid]::text]. The lease (60 s, or the step''s timeout where that is shorter) is extended by pawl.heartbeat(''pawl_dag.steps'', processor). pawl.claim(null::pawl_dag.steps, ''Start'', ...) takes steps as well. PW004: nobody is named';
+'Claims steps for a worker, in claim order, and returns them with their input. pawl.heartbeat(''pawl_dag.steps'',
+processor) extends the leases.
+processor: the worker. namespace: the queue; default "default". batch: 1 to 10000; default 1. lease: default 60 s;
+limited by the timeout of the step. orchestrate: advance at most this many tasks first; default null: none. keys:
+claim these steps instead, each the text of an array of task and step: array[array[task_uuid, step_uuid]::text].
+Returns task_uuid, step_uuid, name, handler, handler_options, fence (the fencing token), attempts (this one
+included), and context, parents, correlation_id, traceparent and tracestate as pawl_dag.step_inputs.
+Errors: PW004 no processor given; 22023 batch, orchestrate or lease out of range. Privileges: pawl_admin,
+pawl_operator, pawl_worker.
+Example: SELECT step_uuid, handler, context FROM pawl_dag.claim(''worker 1'', batch => 10)';
 
 -- Seconds, or a date as HTTP or ISO 8601 writes it.
 CREATE FUNCTION pawl_dag._retry_after(asked jsonb) RETURNS interval
@@ -221,7 +236,7 @@ BEGIN
                    WHEN r.problem IS NOT NULL THEN r.problem
                    WHEN r.place IS NOT NULL THEN NULL
                    WHEN s.step_uuid IS NULL THEN 'P0002 there is no such step'
-                   WHEN s.fence <> r.fence THEN 'PW005 the step was claimed again, or taken away'
+                   WHEN s.fence <> r.fence THEN 'PW005 the step was claimed again or released'
                    WHEN s.state = 'in_progress' THEN CASE WHEN s.worker_uuid::text = lower(worker) THEN 'PW005 the lease has expired'
                                                           ELSE 'PW004 the step belongs to another processor' END
                    WHEN CASE WHEN r.failed THEN s.error ELSE s.result END IS DISTINCT FROM CASE WHEN r.failed THEN r.error ELSE r.result END
@@ -231,9 +246,17 @@ BEGIN
                                AND l.to_state = ANY ('{in_progress,enqueued_for_orchestration,enqueued_as_error_for_orchestration}') ORDER BY l.sort_key DESC LIMIT 1) l
                              WHERE lower(l.processor) = lower(worker)
                                AND l.to_state = CASE WHEN r.failed THEN 'enqueued_as_error_for_orchestration' ELSE 'enqueued_for_orchestration' END)
-                   THEN 'PW005 this result was not recorded: the processor had lost the step, or had reported another result' END AS problem) v
+                   THEN 'PW005 this result was not recorded: the processor had lost the step or reported another result' END AS problem) v
          ORDER BY r.n;
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.report(jsonb, text) IS
-'a worker''s results, any number at once: [{"task_uuid", "step_uuid", "fence": as claimed, "result": ...} or {..., "error": {"message", "type", "permanent", "retry_after": seconds or a date}}]. One row an element, in their order: ok, the state of the step, or the problem with its SQLSTATE (PW004 not the owner, PW005 the result was not recorded, P0002 unknown, 22023 what is wrong with the element); others are not touched by it. A result that is recorded may be reported again and is ok again. 22023: results is no array; PW004: no processor';
+'Records results of a worker, and returns one row for each element, in order. A rejected element does not affect the
+others; a result that was recorded can be reported again.
+results: [{"task_uuid", "step_uuid", "fence": as claimed, "result": a JSON value} or {..., "error": {"message",
+"type", "permanent", "retry_after": seconds or a date}}]. processor: default pawl.processor.
+Returns task_uuid, step_uuid, ok, state (of the step) and problem, which begins with a SQLSTATE: PW004 not the
+owner; PW005 not recorded, the step was lost; P0002 no such step; 22023 an invalid element.
+Errors: 22023 results is not an array; PW004 no processor given. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_dag.report(''[{"task_uuid": "01890000-0000-7000-8000-000000000001", "step_uuid":
+"01890000-0000-7000-8000-000000000002", "fence": 1, "result": 7}]'', ''worker 1'')';

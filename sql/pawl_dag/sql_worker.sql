@@ -13,7 +13,7 @@ DECLARE
     result jsonb;
 BEGIN
     IF function_of_it IS NULL THEN
-        PERFORM pawl.raise('42883', format('no function %s(jsonb, jsonb)', substr(handler, 5)), 'A handler "sql:..." names a function with its schema.',
+        PERFORM pawl.raise('42883', format('no function %s(jsonb, jsonb)', substr(handler, 5)), 'A handler "sql:..." must name a function with its schema.',
             'create function my_schema.my_step(context jsonb, inputs jsonb) returns jsonb ...');
     END IF;
     EXECUTE format('SELECT to_jsonb(%s($1, $2))', function_of_it::oid::regproc) INTO result USING context, inputs;
@@ -109,7 +109,14 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.run_sql_steps(integer) IS
-'runs enqueued steps whose handler is sql:<schema>.<function>, a function (context jsonb, inputs jsonb) returns jsonb, with the caller''s rights; at most batch of them, all in the caller''s transaction: what ends that leaves no trace of them. pawl_dag.work_sql_steps() is the duty. Returns how many it ran. A function that fails is undone alone, and its error is the step''s; so is a conflict (SQLSTATE 40...) that comes back six times, in a READ COMMITTED transaction. Its search_path is pg_catalog, unless it sets its own. Only functions that the task''s template names are run; of a mapped step, inputs also has "item" and "index". Where the task belongs to a trace, pawl.traceparent is the step''s own span in it';
+'Runs enqueued steps whose handler is sql:<schema>.<function>, a function (context jsonb, inputs jsonb) returning
+jsonb, with the rights of the caller and in its transaction; pawl_dag.work_sql_steps is the duty. A function that
+raises an error is rolled back alone and its step fails; so does one with six conflicts (SQLSTATE 40...) in a READ
+COMMITTED transaction. Its search_path is pg_catalog unless it sets its own. inputs of a mapped step also have
+"item" and "index".
+batch: how many steps at most, 1 to 10000; default 1. Returns done: how many ran.
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator.
+Example: SELECT pawl_dag.run_sql_steps(10)';
 
 -- Takes the next step; its lease is that of any worker, so it is missed if the session ends.
 CREATE FUNCTION pawl_dag._take_sql_step(worker text, lease interval) RETURNS pawl_dag.steps
@@ -164,7 +171,7 @@ BEGIN
          WHERE s.task_uuid = step.task_uuid AND s.step_uuid = step.step_uuid AND s.state = 'in_progress' AND s.fence = step.fence
            AND s.lease_until > clock_timestamp();
     EXCEPTION WHEN OTHERS THEN
-        RAISE WARNING 'step % of task % is left to its lease: %', step.step_uuid, step.task_uuid, SQLERRM;
+        RAISE WARNING 'step % of task % waits until its lease expires: %', step.step_uuid, step.task_uuid, SQLERRM;
     END;
     PERFORM set_config('pawl.processor', caller, true);
 END
@@ -223,4 +230,10 @@ BEGIN
 END
 $function$;
 COMMENT ON PROCEDURE pawl_dag.work_sql_steps(integer, interval, integer) IS
-'a duty: runs what pawl_dag.run_sql_steps runs, each step in a transaction of its own, at most batch of them, or as many as begin within 100 ms. Each is taken, with the lease (60 s) of any worker, in an earlier transaction: a function that runs into statement_timeout, ends its session, or fails when its transaction is committed has used an attempt, is missed when the lease is over (pawl.reap), and the others go on. Where a step''s report raises an error, the step has failed with it, with a warning; a transient error that does not go away leaves it to its lease. done: how many it ran. Not inside a transaction (2D000): pawl_dag.run_sql_steps is for that. 22023: batch is from 1 to 10000';
+'Procedure, a duty: runs the steps that pawl_dag.run_sql_steps runs, each in a transaction of its own, as many as
+start within 100 ms. Each is claimed in an earlier transaction, so a function that exceeds statement_timeout or
+ends its session has used an attempt. If a report raises an error, the step fails with a warning; if the error is
+transient, the step waits until its lease expires.
+batch: how many steps at most, 1 to 10000; default 100. lease: default 60 s. Returns done: how many ran.
+Errors: 2D000 inside a transaction; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator.
+Example: CALL pawl_dag.work_sql_steps(10)';

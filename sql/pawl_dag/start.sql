@@ -16,7 +16,7 @@ BEGIN
           FROM (SELECT t.namespace, t.name, t.version FROM pawl_dag.templates t WHERE t.name = _template.name ORDER BY t.created_at DESC LIMIT 10) k;
         PERFORM pawl.raise('PW008', format('unknown template "%s"%s in namespace "%s"', _template.name,
                                              coalesce(' version ' || _template.version, ''), _template.namespace),
-            NULL, coalesce('there is ' || known, 'define it: select pawl_dag.define_template(...)'));
+            NULL, coalesce('defined: ' || known, 'define it: select pawl_dag.define_template(...)'));
     END IF;
     RETURN found_one;
 END
@@ -92,13 +92,13 @@ BEGIN
     SELECT t.task_uuid, t.state, t.identity_key INTO other FROM pawl_dag.tasks t
      WHERE t.namespace = template.namespace AND t.name = template.name AND t.identity_key = ANY (keys) AND t.task_uuid <> ALL (new_tasks) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('23505', format('such a task "%s" is there already', template.name),
+        PERFORM pawl.raise('23505', format('task "%s" with this identity already exists', template.name),
             format('Task %s (%s) has the identity key "%s".', other.task_uuid, other.state, other.identity_key),
-            format('select * from pawl_dag.tasks where task_uuid = %L; one more: %s', other.task_uuid, key_hint));
+            format('select * from pawl_dag.tasks where task_uuid = %L; to create another one: %s', other.task_uuid, key_hint));
     END IF;
-    PERFORM pawl.raise('23505', format('two of the tasks "%s" are the same', template.name),
+    PERFORM pawl.raise('23505', format('tasks "%s" have the same identity', template.name),
         (SELECT format('%s of them have the identity key "%s".', count(*), k) FROM unnest(keys) k GROUP BY k HAVING count(*) > 1 LIMIT 1),
-        'identity_keys => array[...] tells them apart');
+        'identity_keys => array[...] with different keys');
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._refuse_repeated(pawl_dag.templates, text[], uuid[], text) IS 'internal: 23505: says which task has an identity already';
@@ -189,7 +189,14 @@ BEGIN ATOMIC
                                         'identity_keys => array[''...'']'));
 END;
 COMMENT ON FUNCTION pawl_dag.start_tasks(text, jsonb[], text, text, integer, text[], uuid, uuid) IS
-'starts a task for each context and returns their ids. What makes a task the same as another is the template''s identity_strategy: strict (template version and context), caller_provided, always_unique; a key given overrides it. 23505: such a task is there already; PW008: unknown template; 22023: a mapped step finds no array in the context';
+'Starts a task for each context and returns their ids, in order.
+name: of the template. contexts: JSON values. namespace: default "default". version: default null: the newest.
+priority: higher is claimed first; default 0. identity_keys: one for each context; default null: by the
+identity_strategy of the template (strict: template version and context; caller_provided; always_unique).
+correlation_id: default null: a new one. parent_correlation_id: default null.
+Errors: 23505 a task with this identity exists; PW008 unknown template; 22023 a mapped step has no array in the
+context, or lists of different lengths; 22004 null. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT pawl_dag.start_tasks(''invoice'', array[''{"order": 1}'', ''{"order": 2}'']::jsonb[])';
 
 CREATE FUNCTION pawl_dag.start_task(name text, context jsonb DEFAULT '{}', namespace text DEFAULT 'default', version text DEFAULT NULL,
     priority integer DEFAULT 0, identity_key text DEFAULT NULL, correlation_id uuid DEFAULT NULL, parent_correlation_id uuid DEFAULT NULL)
@@ -200,4 +207,10 @@ BEGIN ATOMIC
                                   correlation_id, parent_correlation_id, 'identity_key => ''...'''))[1];
 END;
 COMMENT ON FUNCTION pawl_dag.start_task(text, jsonb, text, text, integer, text, uuid, uuid) IS
-'starts one task and returns its id; see pawl_dag.start_tasks';
+'Starts a task and returns its id.
+name: of the template. context: a JSON value; default {}. namespace: default "default". version: default null: the
+newest. priority: higher is claimed first; default 0. identity_key: default null: by the identity_strategy of the
+template. correlation_id: default null: a new one. parent_correlation_id: default null.
+Errors: 23505 a task with this identity exists; PW008 unknown template; 22023 a mapped step has no array in the
+context, or no identity key; 22004 null. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT pawl_dag.start_task(''invoice'', ''{"order": 3}'')';

@@ -32,7 +32,12 @@ AS $function$
                SELECT FROM pawl_dag.dlq d WHERE d.task_uuid = v.task_uuid AND d.resolution_status = 'pending')) LIMIT pawl.check_batch(batch, 10000)
 $function$;
 COMMENT ON FUNCTION pawl_dag.stale_tasks(integer) IS
-'a dry run of pawl_dag.time_out_tasks: at most batch tasks that are stale or past their deadline, and what it would do to each: block it (fails), then end it in error (gives_up), put it into pawl_dag.dlq (records)';
+'Returns tasks that are stale or past their deadline, and what pawl_dag.time_out_tasks would do with them. batch:
+how many at most, 1 to 10000; default 100.
+Returns task_uuid, state, stale_at, deadline_at, fails (it would be blocked), gives_up (and then end in error) and
+records (it would be put into pawl_dag.dlq).
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT task_uuid, stale_at, fails FROM pawl_dag.stale_tasks()';
 
 CREATE FUNCTION pawl_dag.time_out_tasks(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -81,12 +86,23 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.time_out_tasks(integer) IS
-'blocks at most batch tasks that are stale or past their deadline and puts them into pawl_dag.dlq (staleness_action error: then gives them up; auto_fail_on_timeout false: only puts them there; auto_dlq_on_timeout false: only blocks them); returns how many, and when to look again. A duty; needs pawl_operator';
+'Blocks tasks that are stale or past their deadline and puts them into pawl_dag.dlq. staleness_action error: also
+gives them up; auto_fail_on_timeout false: does not block; auto_dlq_on_timeout false: does not put them into the
+table. A duty: call it periodically.
+batch: how many at most, 1 to 10000; default 100. Returns done (how many) and next_at (when to call it again; null:
+no task can time out).
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator.
+Example: SELECT * FROM pawl_dag.time_out_tasks()';
 
 CREATE FUNCTION pawl_dag.requeue(task uuid, reason text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_dag.retry_task(task, reason); END;
-COMMENT ON FUNCTION pawl_dag.requeue(uuid, text) IS 'takes a task out of pawl_dag.dlq and puts it back to work; see pawl_dag.retry_task';
+COMMENT ON FUNCTION pawl_dag.requeue(uuid, text) IS
+'Removes a task from pawl_dag.dlq and continues it as pawl_dag.retry_task does. task: its id. reason: a text for the
+log; default null.
+Errors: PW001 it cannot be retried in its state; P0002 no such task; 42501 not a pawl_operator. Privileges:
+pawl_admin, pawl_operator.
+Example: SELECT pawl_dag.requeue(''01890000-0000-7000-8000-000000000001'', ''server is back'')';
 
 CREATE VIEW pawl_dag.dlq_queue AS
 SELECT d.*, w.weight + extract(epoch FROM now() - d.dlq_timestamp) / 60 AS urgency

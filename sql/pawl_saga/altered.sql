@@ -15,8 +15,10 @@ BEGIN
         SELECT t.node, t.name FROM pawl_saga.tasks t WHERE t.flow_uuid = flow UNION ALL SELECT r.node, r.name FROM pawl_saga.retries r WHERE r.flow_uuid = flow)
     SELECT array_agg(coalesce(k.node, free + 1 + n.node) ORDER BY n.node) INTO numbers
       FROM pawl_saga.nodes n LEFT JOIN known k ON k.name = n.name AND n.kind IN ('task', 'retry') WHERE n.definition_uuid = base.definition_uuid;
-    INSERT INTO pawl_saga.definitions (definition_uuid, name, version, structure, content_hash, last_node, flow_uuid, made_from)
-    VALUES (made, base.name, base.version, base.structure, base.content_hash, numbers[base.last_node + 1], flow, base.definition_uuid);
+    INSERT INTO pawl_saga.definitions (definition_uuid, name, version, structure, content_hash, last_node, created_by,
+                                       flow_uuid, made_from)
+    VALUES (made, base.name, base.version, base.structure, base.content_hash, numbers[base.last_node + 1], base.created_by,
+            flow, base.definition_uuid);
     INSERT INTO pawl_saga.nodes (definition_uuid, node, kind, name, controller, waits_for, priority, votes, may_miss, careful, written)
     SELECT made, numbers[n.node + 1], n.kind, n.name, numbers[n.controller + 1], n.waits_for, n.priority, n.votes, n.may_miss, n.careful, n.written
       FROM pawl_saga.nodes n WHERE n.definition_uuid = base.definition_uuid;
@@ -46,7 +48,7 @@ DECLARE
 BEGIN
     IF OLD.state NOT IN ('PENDING', 'SUSPENDED', 'SUCCESS', 'FAILURE', 'REVERTED') OR NEW.state <> OLD.state
        OR EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = OLD.flow_uuid AND t.state IN ('RUNNING', 'REVERTING')) THEN
-        PERFORM pawl.raise('55000', 'a flow that is being run keeps its definition', format('Flow %s is in state "%s".', OLD.flow_uuid, OLD.state),
+        PERFORM pawl.raise('55000', 'the definition of a running flow cannot be changed', format('Flow %s is in state "%s".', OLD.flow_uuid, OLD.state),
             format('select pawl_saga.suspend(%L)', OLD.flow_uuid));
     END IF;
     SELECT d.* INTO base FROM pawl_saga.definitions d WHERE d.definition_uuid = NEW.definition_uuid AND d.flow_uuid IS NULL;
@@ -56,7 +58,7 @@ BEGIN
     SELECT format('"%s"', a.name) INTO trouble FROM pawl_saga.atoms a JOIN pawl_saga.nodes n ON n.definition_uuid = base.definition_uuid AND n.name = a.name
      WHERE a.flow_uuid = OLD.flow_uuid AND n.kind IN ('task', 'retry') AND n.kind <> a.kind LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('%s cannot be a task and a retry in turn', trouble), NULL, 'another name');
+        PERFORM pawl.raise('22023', format('%s cannot change between task and retry', trouble), NULL, 'another name');
     END IF;
     SELECT format('"%s"', t.name) INTO trouble FROM pawl_saga.tasks t WHERE t.flow_uuid = OLD.flow_uuid AND t.state = 'REVERT_FAILURE'
        AND NOT EXISTS (SELECT FROM pawl_saga.nodes n WHERE n.definition_uuid = base.definition_uuid AND n.name = t.name) LIMIT 1;

@@ -52,7 +52,7 @@ BEGIN
     UPDATE pawl_saga.tasks t SET blockers = c.n, due_at = c.due_at
       FROM (SELECT x.node, k.n, CASE
                    WHEN x.state NOT IN ('PENDING', 'SUCCESS', 'FAILURE') THEN x.due_at
-                   WHEN going AND k.n = 0 AND (x.intention = 'REVERT' AND x.state <> 'PENDING'
+                   WHEN going AND k.n = 0 AND (x.intention = 'REVERT' AND (x.state = 'SUCCESS' OR x.state = 'FAILURE' AND pawl_saga._is_decided(flow, x.node))
                                                OR x.intention = 'EXECUTE' AND x.state = 'PENDING' AND (NOT k.careful OR x.due_at IS NULL)) THEN NULL
                    ELSE 'infinity' END AS due_at
               FROM pawl_saga.tasks x JOIN unnest(nodes, counts, careful) k(node, n, careful) ON k.node = x.node WHERE x.flow_uuid = flow) c
@@ -192,7 +192,8 @@ BEGIN
             WITH moved AS (
                 UPDATE pawl_saga.tasks t
                    SET blockers = t.blockers - d.n,
-                       due_at = CASE WHEN t.blockers = d.n AND t.state IN ('SUCCESS', 'FAILURE') AND d.go THEN NULL ELSE t.due_at END
+                       due_at = CASE WHEN t.blockers = d.n AND d.go AND (t.state = 'SUCCESS' OR t.state = 'FAILURE' AND pawl_saga._is_decided(t.flow_uuid, t.node))
+                                     THEN NULL ELSE t.due_at END
                   FROM unnest(task_flows, task_nodes, task_counts, task_go) d(flow, node, n, go)
                  WHERE t.flow_uuid = d.flow AND t.node = d.node AND t.intention = 'REVERT'
                 RETURNING t.flow_uuid, t.node, t.state, t.blockers, t.due_at)

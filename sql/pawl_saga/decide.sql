@@ -79,6 +79,8 @@ DECLARE
     otherwise text := CASE WHEN (how ->> 'revert_all')::boolean THEN 'REVERT_ALL' ELSE 'REVERT' END;
     answer text := coalesce(how -> 'on' ->> (failure ->> 'sqlstate'), how -> 'on' ->> (failure ->> 'type'));
     history jsonb;
+    called text;
+    definer name;
 BEGIN
     IF answer IS NULL OR answer = 'RETRY' THEN
         CASE how ->> 'retry'
@@ -92,7 +94,12 @@ BEGIN
             ELSE
                 SELECT coalesce(jsonb_agg(jsonb_build_object('value', a.value, 'failures', a.failures) ORDER BY a.attempt), '[]') INTO history
                   FROM pawl_saga.attempts a WHERE a.flow_uuid = flow AND a.node = retry AND a.closed_at IS NULL;
-                answer := pawl_saga._ask(pawl_saga._function(how ->> 'function', 'jsonb'), history);
+                -- as it was defined: operators may write the row
+                SELECT n.written ->> 'function', d.created_by INTO called, definer
+                  FROM pawl_saga.flows f JOIN pawl_saga.definitions d ON d.definition_uuid = f.definition_uuid
+                  JOIN pawl_saga.nodes n ON n.definition_uuid = d.definition_uuid AND n.node = retry
+                 WHERE f.flow_uuid = flow;
+                answer := pawl_saga._ask(pawl_saga._function(called, 'jsonb'), history, definer);
         END CASE;
     END IF;
     IF answer IS NULL OR answer NOT IN ('RETRY', 'REVERT', 'REVERT_ALL') THEN
@@ -112,7 +119,7 @@ DECLARE
     found_one regprocedure := to_regprocedure(name || '(' || arguments || ')');
 BEGIN
     IF found_one IS NULL THEN
-        PERFORM pawl.raise('42883', format('no function %s(%s)', name, arguments), 'It is named with its schema.',
+        PERFORM pawl.raise('42883', format('no function %s(%s)', name, arguments), 'Its name must include the schema.',
             format('create function %s(%s) ...', name, arguments));
     END IF;
     RETURN found_one::oid::regproc;
@@ -121,10 +128,12 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._function(text, text) IS 'internal: a function by its name; 42883: there is none';
 
 -- Follow-ups run with the rights of the extension's owner; functions of users must not.
-CREATE FUNCTION pawl_saga._ask(function text, argument jsonb) RETURNS text
+CREATE FUNCTION pawl_saga._ask(function text, argument jsonb, definer name) RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_ask';
-COMMENT ON FUNCTION pawl_saga._ask(text, jsonb) IS
-'internal: calls a function with the rights of the session''s current role, for a superuser those of the function''s owner, and returns the output of its type; 42501: the operation is security-restricted';
+COMMENT ON FUNCTION pawl_saga._ask(text, jsonb, name) IS
+'internal: calls a function with the rights of the session''s current role, in a superuser''s session those of the role
+that defined the flow (a superuser''s: of the function''s owner), and returns the output of its type; 42501: the
+operation is security-restricted; 42704: the role that defined the flow is gone';
 
 -- Stops a flow: nothing more is begun in it, and it will end in FAILURE.
 CREATE FUNCTION pawl_saga._break(flow uuid, problem jsonb) RETURNS void
@@ -133,6 +142,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     UPDATE pawl_saga.flows f SET broken = true, problem = coalesce(f.problem, _break.problem) WHERE f.flow_uuid = flow AND NOT f.broken;
+    DELETE FROM pawl_saga.questions q WHERE q.flow_uuid = flow;
     PERFORM pawl_saga._hold(flow);
 END
 $function$;
@@ -160,7 +170,7 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._note_failure(uuid, integer, text, jsonb) IS 'internal: keeps a failure in the history of a retry';
 
 -- Asks one controller after the other, from the inside outwards, and does what they say.
-CREATE FUNCTION pawl_saga._decide(flow uuid, node integer, failure jsonb) RETURNS void
+CREATE FUNCTION pawl_saga._decide(flow uuid, node integer, failure jsonb, asks boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -189,9 +199,14 @@ BEGIN
             RETURN;
         END IF;
         PERFORM pawl_saga._note_failure(flow, asking.controller, asking.name, failure);
+        IF NOT asks AND (SELECT r.controller ->> 'retry' FROM pawl_saga.retries r
+                          WHERE r.flow_uuid = flow AND r.node = asking.controller) = 'Function'
+           AND pawl_saga._left_question(flow, node, coalesce(failure, 'null')) THEN
+            RETURN;
+        END IF;
         BEGIN
             answer := pawl_saga._answer(flow, asking.controller, failure);
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             IF pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
@@ -211,4 +226,20 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._decide(uuid, integer, jsonb) IS 'internal: what follows from the failure of an atom';
+COMMENT ON FUNCTION pawl_saga._decide(uuid, integer, jsonb, boolean) IS
+'internal: what follows from the failure of an atom; asks: users'' functions are asked in any case';
+
+CREATE FUNCTION pawl_saga._decide_later(flow uuid, node integer, failure jsonb) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM pawl_saga._decide(flow, node, failure, true);
+    -- what waited for the decision: the revert of the failed atom, and retries of the scope
+    IF (SELECT f.state FROM pawl_saga.flows f WHERE f.flow_uuid = flow) = 'RUNNING' THEN
+        PERFORM pawl_saga._settle(flow);
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._decide_later(uuid, integer, jsonb) IS
+'internal: what follows from a failure whose decision was left for later';

@@ -8,7 +8,7 @@ CREATE TABLE pawl_saga.definitions (
     content_hash bytea NOT NULL,
     last_node integer NOT NULL,
     created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
-    created_by name NOT NULL DEFAULT session_user,
+    created_by name NOT NULL DEFAULT current_user,
     flow_uuid uuid,
     made_from uuid
 );
@@ -16,6 +16,8 @@ CREATE UNIQUE INDEX definitions_name_version ON pawl_saga.definitions (name, ver
 CREATE INDEX definitions_flow ON pawl_saga.definitions (flow_uuid) WHERE flow_uuid IS NOT NULL;
 COMMENT ON TABLE pawl_saga.definitions IS 'structures of flows in versions; written by pawl_saga.define, never changed afterwards';
 COMMENT ON COLUMN pawl_saga.definitions.last_node IS 'the end of the outermost flow';
+COMMENT ON COLUMN pawl_saga.definitions.created_by IS
+'the role with whose rights deciders and controllers run in a superuser''s session';
 COMMENT ON COLUMN pawl_saga.definitions.flow_uuid IS 'the one flow that was altered to this one; null: any flow may begin with it';
 COMMENT ON COLUMN pawl_saga.definitions.made_from IS 'of an altered flow: the version that it was altered to, here with the numbers that its atoms have already';
 
@@ -124,7 +126,7 @@ BEGIN
     made.structure := structure;
     made.last_node := jsonb_array_length(graph -> 'nodes') - 1;
     made.created_at := clock_timestamp();
-    made.created_by := session_user;
+    made.created_by := current_user;
     INSERT INTO pawl_saga.definitions SELECT made.*;
     INSERT INTO pawl_saga.nodes (definition_uuid, node, kind, name, controller, waits_for, priority, votes, may_miss, careful, written)
     SELECT made.definition_uuid, n.node, n.kind, n.name, n.controller, n.waits_for, n.priority, n.votes, n.may_miss,
@@ -158,7 +160,7 @@ DECLARE
     used uuid := OLD.definition_uuid;
 BEGIN
     IF TG_OP = 'UPDATE' OR EXISTS (SELECT FROM pawl_saga.flows f WHERE f.definition_uuid = used) THEN
-        PERFORM pawl.raise('PW006', 'a definition is immutable', format('Definition %s: flows run what they began with.', used),
+        PERFORM pawl.raise('PW006', 'a definition is immutable', format('Definition %s: flows keep their version.', used),
             'define the next version: select pawl_saga.define(...)');
     END IF;
     RETURN OLD;
@@ -170,3 +172,33 @@ CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_saga.nodes FOR EACH ROW
 CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_saga.edges FOR EACH ROW EXECUTE FUNCTION pawl_saga._definition_immutable();
 CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_saga.votes FOR EACH ROW EXECUTE FUNCTION pawl_saga._definition_immutable();
 CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_saga.parameters FOR EACH ROW EXECUTE FUNCTION pawl_saga._definition_immutable();
+
+-- Functions that a definition names may run with the rights of the role that defined it, so no other role adds to it.
+CREATE FUNCTION pawl_saga._definition_own() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('AFTER INSERT STATEMENT', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,
+        'pawl_saga.definitions', 'pawl_saga.nodes', 'pawl_saga.votes');
+    other name;
+BEGIN
+    SELECT d.created_by INTO other FROM pawl_saga.definitions d
+     WHERE d.definition_uuid IN (SELECT n.definition_uuid FROM new_rows n) AND d.created_by <> current_user
+       AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = d.created_by AND pg_has_role(r.oid, 'MEMBER'))
+       AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = current_user AND r.rolsuper) LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl.raise('42501', format('permission denied to define as role "%s"', other),
+            'Deciders and controllers may run with the rights of the role that defined a flow.',
+            'select pawl_saga.define(...)');
+    END IF;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._definition_own() IS 'internal: rejects rows of definitions in the name of another role; 42501';
+CREATE TRIGGER own AFTER INSERT ON pawl_saga.definitions REFERENCING NEW TABLE AS new_rows
+    FOR EACH STATEMENT WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_saga._definition_own();
+CREATE TRIGGER own AFTER INSERT ON pawl_saga.nodes REFERENCING NEW TABLE AS new_rows
+    FOR EACH STATEMENT WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_saga._definition_own();
+CREATE TRIGGER own AFTER INSERT ON pawl_saga.votes REFERENCING NEW TABLE AS new_rows
+    FOR EACH STATEMENT WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_saga._definition_own();

@@ -28,7 +28,7 @@ BEGIN
             PERFORM pawl_saga._look_again(due.flow_uuid, due.nodes);
             DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = due.flow_uuid;
             done := done + cardinality(due.nodes);
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
                 RAISE;
             END IF;
@@ -64,7 +64,7 @@ BEGIN
                                 WHERE t.timeout_at <= clock_timestamp()
                                   AND NOT EXISTS (SELECT FROM pawl_saga.set_aside s WHERE s.flow_uuid = t.flow_uuid AND s.due_at > clock_timestamp())
                                 ORDER BY t.timeout_at LIMIT batch)
-         ORDER BY f.flow_uuid FOR NO KEY UPDATE
+         ORDER BY f.flow_uuid FOR NO KEY UPDATE SKIP LOCKED
     LOOP
         BEGIN
             PERFORM set_config('pawl.event', 'time_out', true);
@@ -77,7 +77,7 @@ BEGIN
             GET DIAGNOSTICS moved = ROW_COUNT;
             DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = late;
             done := done + moved;
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
                 RAISE;
             END IF;
@@ -120,7 +120,7 @@ BEGIN
             PERFORM pawl_saga._look_again(due.flow_uuid, due.nodes);
             DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = due.flow_uuid;
             done := done + cardinality(due.nodes);
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
                 RAISE;
             END IF;

@@ -164,7 +164,11 @@ BEGIN
     ELSIF NEW.state = 'RESUMING' THEN
         PERFORM pawl_saga._engine(NEW.flow_uuid, NEW.run, 'SUSPENDED');
     END IF;
-    outermost := pawl_saga._follow();
+    outermost := pawl_saga._follow(true);
+    -- decided anew below
+    IF OLD.state <> 'PENDING' AND (NEW.state = 'PENDING' OR NEW.state = 'RUNNING') THEN
+        DELETE FROM pawl_saga.questions q WHERE q.flow_uuid = NEW.flow_uuid;
+    END IF;
     IF NEW.state = 'PENDING' THEN
         PERFORM pawl_saga._reset_atoms(NEW.flow_uuid);
         PERFORM pawl_saga._recount(NEW.flow_uuid);  -- nothing is ready before it is run

@@ -77,10 +77,10 @@ BEGIN
     IF pg_has_role('pawl_operator', 'MEMBER') THEN
         RETURN NEW;
     ELSIF NEW.state IS DISTINCT FROM OLD.state THEN
-        PERFORM pawl.raise('42501', format('permission denied to move task "%s" to %s', OLD.name, NEW.state), 'This follows from moves of other atoms and of the flow.');
+        PERFORM pawl.raise('42501', format('permission denied to move task "%s" to %s', OLD.name, NEW.state), 'This follows from state changes of other atoms and of the flow.');
     END IF;
     PERFORM pawl.raise('42501', format('permission denied to change the outcome of task "%s"', OLD.name),
-        format('It is in state "%s": an outcome is written in the UPDATE that moves the task.', OLD.state), 'select pawl_saga.report(...)');
+        format('It is in state "%s": an outcome is written in the UPDATE that changes its state.', OLD.state), 'select pawl_saga.report(...)');
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._task_kept() IS 'internal: keeps what workers may not change though they may write the column; 42501';
@@ -148,7 +148,8 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM set_config('enable_nestloop', 'on', true);
-    outermost := pawl_saga._follow();
+    -- users' functions are not called where they could stop other flows than their own
+    outermost := pawl_saga._follow(moved_flows[1] <> moved_flows[cardinality(moved_flows)]);
     IF outermost THEN
         PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid = ANY (moved_flows) ORDER BY f.flow_uuid FOR NO KEY UPDATE;
     END IF;
@@ -176,6 +177,14 @@ BEGIN
     END IF;
     IF moved_states && '{FAILURE,REVERT_FAILURE}' THEN
         began := '{}';
+        -- a failure that is no report of the worker: a duty recorded it
+        IF TG_TABLE_NAME = 'tasks' THEN
+            IF EXISTS (SELECT FROM new_atoms n JOIN old_atoms o ON o.flow_uuid = n.flow_uuid AND o.node = n.node
+                        WHERE n.state = 'FAILURE' AND o.state = 'RUNNING'
+                          AND (o.worker IS NULL OR o.lease_until <= clock_timestamp() OR o.timeout_at <= clock_timestamp())) THEN
+                PERFORM pawl_saga._follow(true);
+            END IF;
+        END IF;
         FOR failed IN
             SELECT m.flow, m.node, m.state, m.failure FROM unnest(moved_flows, moved_nodes, moved_states, moved_failures) m(flow, node, state, failure)
               JOIN pawl_saga.flows f ON f.flow_uuid = m.flow AND f.state IN ('RUNNING', 'SUSPENDING') WHERE m.state IN ('FAILURE', 'REVERT_FAILURE')
@@ -191,7 +200,8 @@ BEGIN
     IF TG_TABLE_NAME = 'tasks' AND moved_intentions && '{REVERT}' AND moved_states && '{SUCCESS,FAILURE}' THEN
         UPDATE pawl_saga.tasks t SET due_at = NULL
           FROM unnest(moved_flows, moved_nodes) m(flow, node) JOIN pawl_saga.flows f ON f.flow_uuid = m.flow AND f.state = 'RUNNING' AND NOT f.broken
-         WHERE t.flow_uuid = m.flow AND t.node = m.node AND t.state IN ('SUCCESS', 'FAILURE') AND t.intention = 'REVERT' AND t.blockers = 0 AND t.due_at IS NOT NULL;
+         WHERE t.flow_uuid = m.flow AND t.node = m.node AND t.intention = 'REVERT' AND t.blockers = 0 AND t.due_at IS NOT NULL
+           AND (t.state = 'SUCCESS' OR t.state = 'FAILURE' AND pawl_saga._is_decided(t.flow_uuid, t.node));
     END IF;
     IF TG_TABLE_NAME = 'retries' AND moved_intentions && '{REVERT}' AND moved_states && '{SUCCESS,FAILURE}' THEN
         began := '{}';
@@ -214,7 +224,7 @@ CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_saga.tasks REFERENCING OLD TABLE 
 CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_saga.retries REFERENCING OLD TABLE AS old_atoms NEW TABLE AS new_atoms
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_saga._atoms_moved();
 
--- What a flow in which nothing is under way comes to; null: it waits for a time or a signal; READY: something can be begun, and was not.
+-- What a flow in which no work is in progress comes to; null: it waits for a time, a signal or an answer; READY: something can be begun, and was not.
 CREATE FUNCTION pawl_saga._outcome(f pawl_saga.flows) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -234,11 +244,18 @@ BEGIN
             SELECT t.wait_until IS NOT NULL AND t.state = 'PENDING' FROM pawl_saga.tasks t WHERE t.flow_uuid = f.flow_uuid AND t.blockers = 0 AND NOT t.dropped
                AND (t.intention = 'EXECUTE' AND t.state = 'PENDING' OR t.intention = 'REVERT' AND t.state IN ('SUCCESS', 'FAILURE'))) x;
     IF waits IS NOT NULL THEN
+        -- a question can end this wait in any way
+        IF EXISTS (SELECT FROM pawl_saga.questions q WHERE q.flow_uuid = f.flow_uuid) THEN
+            RETURN NULL;
+        END IF;
         RETURN CASE WHEN f.state = 'SUSPENDING' THEN 'SUSPENDED' WHEN NOT waits THEN 'READY' END;
     END IF;
     IF EXISTS (SELECT FROM pawl_saga.junctions j JOIN pawl_saga.definitions d ON d.definition_uuid = f.definition_uuid AND j.node = d.last_node
                 WHERE j.flow_uuid = f.flow_uuid AND NOT j.backward AND j.blockers = 0) THEN
         RETURN 'SUCCESS';
+    END IF;
+    IF EXISTS (SELECT FROM pawl_saga.questions q WHERE q.flow_uuid = f.flow_uuid) THEN
+        RETURN NULL;
     END IF;
     IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = f.flow_uuid AND NOT t.dropped
                   AND (t.state IN ('FAILURE', 'REVERT_FAILURE', 'RUNNING', 'REVERTING') OR t.state = 'SUCCESS' AND t.intention = 'REVERT'))
@@ -249,7 +266,7 @@ BEGIN
     RETURN 'REVERTED';
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._outcome(pawl_saga.flows) IS 'internal: the state that a flow ends in when nothing is under way';
+COMMENT ON FUNCTION pawl_saga._outcome(pawl_saga.flows) IS 'internal: the state that a flow ends in when no work is in progress';
 
 CREATE FUNCTION pawl_saga._finish(flows uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -287,4 +304,4 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._finish(uuid[]) IS 'internal: ends flows in which nothing is under way';
+COMMENT ON FUNCTION pawl_saga._finish(uuid[]) IS 'internal: ends flows in which no work is in progress';

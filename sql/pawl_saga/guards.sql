@@ -45,7 +45,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.may_end(pawl_saga.flows, pawl_saga.flows) IS
-'guard: nothing is under way or can be begun, and this is the end that the states of its atoms are';
+'guard: no work is in progress or can be begun, and this is the end that the states of its atoms are';
 
 CREATE FUNCTION pawl_saga.may_reset(old pawl_saga.flows, new pawl_saga.flows) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

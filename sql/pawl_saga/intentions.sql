@@ -51,7 +51,7 @@ BEGIN
     IF TG_OP = 'DELETE' AND NOT EXISTS (SELECT FROM pawl_saga.flows f WHERE f.flow_uuid = OLD.flow_uuid) THEN
         RETURN OLD;
     END IF;
-    PERFORM pawl.raise('PW006', 'the record of intentions is immutable', 'It goes with its flow.');
+    PERFORM pawl.raise('PW006', 'the log of intentions is immutable', 'It is deleted with its flow.');
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._intention_kept() IS 'internal: refuses changes of the record of intentions; PW006';

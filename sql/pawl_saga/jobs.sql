@@ -56,17 +56,17 @@ BEGIN
     END IF;
     IF NEW.state = 'UNCLAIMED' AND NEW.attempts >= NEW.max_attempts AND NEW.trashed_at IS NULL THEN
         NEW.trashed_at := NEW.modified_at;
-        NEW.trashed_for := 'given up too often';
+        NEW.trashed_for := 'abandoned too often';
         NEW.due_at := 'infinity';
     END IF;
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._job_entered() IS 'internal: what a job remembers of the state it enters; one that was given up too often is trashed';
+COMMENT ON FUNCTION pawl_saga._job_entered() IS 'internal: what a job remembers of the state it enters; one that was abandoned too often is trashed';
 CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_saga.jobs
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION pawl_saga._job_entered();
 
--- What only the owner of a job changes; that a claimed job is written by its owner alone is a rule of every owned state.
+-- What only the owner of a job changes.
 CREATE FUNCTION pawl_saga._job_kept() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -74,16 +74,15 @@ AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.jobs');
 BEGIN
-    IF NOT pg_has_role('pawl_operator', 'MEMBER') THEN
-        PERFORM pawl.raise('42501', format('permission denied to change job "%s"', OLD.name), format('It is %s: only its owner changes it.', OLD.state), 'select pawl_saga.claim_job(...)');
+    IF (OLD.state = 'CLAIMED' AND OLD.owner = current_setting('pawl.processor', true)) IS NOT TRUE AND NOT pg_has_role('pawl_operator', 'MEMBER') THEN
+        PERFORM pawl.raise('42501', format('permission denied to change job "%s"', OLD.name), format('It is %s: only its owner can change it.', OLD.state), 'select pawl_saga.claim_job(...)');
     END IF;
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._job_kept() IS 'internal: keeps jobs that have no owner as they are; 42501';
+COMMENT ON FUNCTION pawl_saga._job_kept() IS 'internal: keeps jobs as they are but for their owner; 42501';
 CREATE TRIGGER kept BEFORE UPDATE OF flow_uuid, session_lock, due_at, trashed_at, trashed_for ON pawl_saga.jobs
-    FOR EACH ROW WHEN (OLD.state OPERATOR(pg_catalog.<>) 'CLAIMED'
-                       AND (OLD.flow_uuid IS DISTINCT FROM NEW.flow_uuid OR OLD.session_lock IS DISTINCT FROM NEW.session_lock OR OLD.due_at IS DISTINCT FROM NEW.due_at
+    FOR EACH ROW WHEN ((OLD.flow_uuid IS DISTINCT FROM NEW.flow_uuid OR OLD.session_lock IS DISTINCT FROM NEW.session_lock OR OLD.due_at IS DISTINCT FROM NEW.due_at
                             OR OLD.trashed_at IS DISTINCT FROM NEW.trashed_at OR OLD.trashed_for IS DISTINCT FROM NEW.trashed_for))
     EXECUTE FUNCTION pawl_saga._job_kept();
 
@@ -119,9 +118,9 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM pawl.raise('P0002', format('there is no job %s', job));
     ELSIF j.owner IS NULL THEN
-        PERFORM pawl.raise('P0002', format('nobody owns job "%s"', j.name), format('Job %s is %s.', job, j.state));
+        PERFORM pawl.raise('P0002', format('job "%s" has no owner', j.name), format('Job %s is %s.', job, j.state));
     ELSIF j.owner IS DISTINCT FROM who THEN
-        PERFORM pawl.raise('PW004', format('job "%s" belongs to somebody else', j.name), format('Job %s: its owner is "%s".', job, j.owner));
+        PERFORM pawl.raise('PW004', format('job "%s" belongs to another owner', j.name), format('Job %s: its owner is "%s".', job, j.owner));
     END IF;
     PERFORM set_config('pawl.processor', who, true);
     RETURN j;
@@ -142,13 +141,13 @@ BEGIN
     IF lease IS NULL THEN
         PERFORM pawl.raise('22004', 'lease must not be null', NULL, 'lease => ''60 s''');
     ELSIF coalesce(who, '') = '' THEN
-        PERFORM pawl.raise('PW004', 'nobody is named who claims', NULL, 'who => ''...''');
+        PERFORM pawl.raise('PW004', 'no processor given', NULL, 'who => ''...''');
     END IF;
     SELECT x.* INTO j FROM pawl_saga.jobs x WHERE x.job_uuid = job FOR NO KEY UPDATE;
     IF NOT FOUND OR j.state = 'COMPLETE' OR j.trashed_at IS NOT NULL THEN
         PERFORM pawl.raise('P0002', format('there is no job %s to claim', job));
     ELSIF j.state = 'CLAIMED' THEN
-        PERFORM pawl.raise('55000', format('job "%s" is claimed already', j.name), format('Job %s: its owner is "%s".', job, j.owner));
+        PERFORM pawl.raise('55000', format('job "%s" is already claimed', j.name), format('Job %s: its owner is "%s".', job, j.owner));
     END IF;
     UPDATE pawl_saga.jobs x SET state = 'CLAIMED', owner = who, lease_until = clock_timestamp() + lease WHERE x.job_uuid = job RETURNING x.fence INTO j.fence;
     RETURN j.fence;
@@ -171,7 +170,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.abandon_job(uuid, text) IS
-'gives a job back to the board; one that was given up max_attempts times is trashed. P0002: there is none, or nobody owns it; PW004: somebody else does; PW005: the lease has run out';
+'gives a job back to the board; one that was given up max_attempts times is trashed. P0002: there is none, or nobody owns it; PW004: somebody else does; PW005: the lease has expired';
 
 CREATE FUNCTION pawl_saga.consume_job(job uuid, who text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -187,7 +186,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.consume_job(uuid, text) IS
-'a job is done. P0002: there is none, or nobody owns it (any more); PW004: somebody else does; PW005: the lease has run out';
+'a job is done. P0002: there is none, or nobody owns it (any more); PW004: somebody else does; PW005: the lease has expired';
 
 CREATE FUNCTION pawl_saga.trash_job(job uuid, who text, reason text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -203,7 +202,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.trash_job(uuid, text, text) IS
-'takes a job out of circulation and keeps it. P0002: there is none, or nobody owns it; PW004: somebody else does; PW005: the lease has run out';
+'takes a job out of circulation and keeps it. P0002: there is none, or nobody owns it; PW004: somebody else does; PW005: the lease has expired';
 
 CREATE FUNCTION pawl_saga.wait_for_job(job uuid, timeout interval DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -283,7 +282,7 @@ BEGIN
             ELSIF NOT EXISTS (SELECT FROM pawl_saga.flows f WHERE f.flow_uuid = job.flow_uuid AND f.state IN ('SUSPENDING', 'SUSPENDED')) THEN
                 PERFORM pawl_saga.resume(job.flow_uuid);
             END IF;
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
                 RAISE;
             ELSIF pawl.is_transient(SQLSTATE) THEN

@@ -7,6 +7,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     definition uuid := (SELECT f.definition_uuid FROM pawl_saga.flows f WHERE f.flow_uuid = flow);
+    definer name := (SELECT d.created_by FROM pawl_saga.definitions d WHERE d.definition_uuid = definition);
     vote record;
     history jsonb;
     says boolean;
@@ -25,7 +26,7 @@ BEGIN
         ELSIF vote.decider ? 'when_result_in' THEN
             says := vote.decider -> 'when_result_in' @> coalesce(vote.result, 'null');
         ELSE
-            says := pawl_saga._ask(pawl_saga._function(vote.decider ->> 'function', 'jsonb'), history)::boolean;
+            says := pawl_saga._ask(pawl_saga._function(vote.decider ->> 'function', 'jsonb'), history, definer)::boolean;
         END IF;
         IF says IS NOT TRUE AND (widest IS NULL OR array_position('{ATOM,NEIGHBORS,FLOW,ALL}', vote.depth) > array_position('{ATOM,NEIGHBORS,FLOW,ALL}', widest)) THEN
             widest := vote.depth;
@@ -120,6 +121,8 @@ BEGIN
     UPDATE pawl_saga.retries r SET state = 'RETRYING', intention = 'EXECUTE', due_at = NULL WHERE r.flow_uuid = flow AND r.node = _restart.node;
     UPDATE pawl_saga.tasks t SET state = 'PENDING', intention = 'EXECUTE' FROM pawl_saga._behind(definition, _restart.node) b
      WHERE t.flow_uuid = flow AND t.node = b.node;
+    DELETE FROM pawl_saga.questions q USING pawl_saga._behind(definition, _restart.node) b
+     WHERE q.flow_uuid = flow AND q.node = b.node;
     UPDATE pawl_saga.retries r SET state = 'PENDING', intention = 'EXECUTE', value = NULL, failure = NULL, due_at = NULL FROM pawl_saga._behind(definition, _restart.node) b
      WHERE r.flow_uuid = flow AND r.node = b.node;
     PERFORM pawl_saga._recount(flow);
@@ -140,6 +143,12 @@ BEGIN
     ELSIF r.intention IN ('EXECUTE', 'RETRY') AND r.state = 'RETRYING' THEN
         PERFORM pawl_saga._restart(f.flow_uuid, r.node);
     ELSIF r.intention = 'RETRY' AND r.state = 'SUCCESS' THEN
+        -- a failure in its scope that is not decided yet
+        IF EXISTS (SELECT FROM pawl_saga.questions q
+                    WHERE q.flow_uuid = f.flow_uuid AND q.failure IS NOT NULL
+                      AND q.node IN (SELECT b.node FROM pawl_saga._behind(f.definition_uuid, r.node) b)) THEN
+            RETURN;
+        END IF;
         IF r.due_at IS NULL AND r.controller ? 'backoff' THEN
             SELECT count(*) INTO tried FROM pawl_saga.attempts a WHERE a.flow_uuid = r.flow_uuid AND a.node = r.node AND a.closed_at IS NULL;
             r.due_at := clock_timestamp() + pawl.backoff(greatest(tried, 1), r.controller -> 'backoff');
@@ -148,6 +157,8 @@ BEGIN
         IF coalesce(r.due_at <= clock_timestamp(), true) THEN
             PERFORM pawl_saga._restart(f.flow_uuid, r.node);
         END IF;
+    ELSIF r.intention = 'REVERT' AND r.state = 'FAILURE' AND NOT pawl_saga._is_decided(f.flow_uuid, r.node) THEN
+        RETURN;
     ELSIF r.intention = 'REVERT' AND r.state IN ('SUCCESS', 'FAILURE', 'REVERTING') THEN
         UPDATE pawl_saga.retries x SET state = 'REVERTING', due_at = NULL WHERE x.flow_uuid = r.flow_uuid AND x.node = r.node AND x.state <> 'REVERTING';
         UPDATE pawl_saga.attempts a SET closed_at = clock_timestamp() WHERE a.flow_uuid = r.flow_uuid AND a.node = r.node AND a.closed_at IS NULL;
@@ -162,7 +173,7 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._examine_retry(pawl_saga.flows, pawl_saga.retries) IS 'internal: what a retry that nothing blocks does next';
 
 -- Looks at a node that nothing blocks, and begins what is to be begun.
-CREATE FUNCTION pawl_saga._examine(flow uuid, node integer) RETURNS void
+CREATE FUNCTION pawl_saga._examine(flow uuid, node integer, asks boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -191,9 +202,15 @@ BEGIN
         RETURN;
     END IF;
     IF coalesce(r.state, t.state) = 'PENDING' AND coalesce(r.intention, t.intention) = 'EXECUTE' THEN
+        IF n.votes AND NOT asks
+           AND EXISTS (SELECT FROM pawl_saga.votes v
+                        WHERE v.definition_uuid = f.definition_uuid AND v.target = _examine.node AND v.decider ? 'function')
+           AND pawl_saga._left_question(flow, node, NULL) THEN
+            RETURN;
+        END IF;
         BEGIN
             depth := CASE WHEN n.votes THEN pawl_saga._vote(flow, node) END;
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             IF pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
@@ -208,7 +225,7 @@ BEGIN
         IF n.may_miss AND f.state = 'RUNNING' THEN
             SELECT a.parameter INTO missing FROM pawl_saga._arguments(flow, node) a WHERE NOT a.found AND NOT a.optional LIMIT 1;
             IF FOUND THEN
-                PERFORM pawl_saga._break(flow, jsonb_build_object('message', format('nobody provides "%s", which "%s" requires', missing, n.name), 'atom', n.name));
+                PERFORM pawl_saga._break(flow, jsonb_build_object('message', format('no atom provides "%s", which "%s" requires', missing, n.name), 'atom', n.name));
                 RETURN;
             END IF;
         END IF;
@@ -222,4 +239,5 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._examine(uuid, integer) IS 'internal: begins what nothing blocks any more: a retry, or a careful task';
+COMMENT ON FUNCTION pawl_saga._examine(uuid, integer, boolean) IS
+'internal: begins what nothing blocks any more: a retry, or a careful task; asks: deciders are asked in any case';

@@ -12,12 +12,12 @@ DECLARE
     why jsonb := jsonb_build_object('reason', reason, 'actor', session_user);
 BEGIN
     IF coalesce(reason, '') = '' THEN
-        PERFORM pawl.raise('22004', 'a flow is reverted by hand for a reason', NULL, 'reason => ''...''');
+        PERFORM pawl.raise('22004', 'reason is required to revert a flow', NULL, 'reason => ''...''');
     ELSIF f.state = 'PENDING' OR f.state = 'REVERTED' THEN
-        PERFORM pawl.raise('55000', 'the flow has nothing that is to be undone', format('Flow %s is in state "%s".', flow, f.state),
+        PERFORM pawl.raise('55000', 'the flow has nothing to revert', format('Flow %s is in state "%s".', flow, f.state),
             CASE f.state WHEN 'REVERTED' THEN format('select pawl_saga.reset(%L, ''...'')', flow) END);
     END IF;
-    outermost := pawl_saga._follow();
+    outermost := pawl_saga._follow(true);
     PERFORM set_config('pawl.metadata', why::text, true);
     -- each UPDATE is an arrow of the flow; what is under way finishes, and is undone then
     IF f.state = 'SUSPENDING' THEN

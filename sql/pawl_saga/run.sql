@@ -74,8 +74,8 @@ BEGIN
     VALUES (made, definition, what.name, create_flow.inputs, create_flow.defer_reverts, create_flow.never_resolve, coalesce(create_flow.correlation_id, pawl.uuid_v7()))
     ON CONFLICT (flow_uuid) DO NOTHING;
     IF NOT FOUND THEN
-        PERFORM pawl.raise('23505', format('flow %s is there already', made),
-            (SELECT format('It is a flow "%s", and %s.', f.name, f.state) FROM pawl_saga.flows f WHERE f.flow_uuid = made), 'leave the id out, and it gets one of its own');
+        PERFORM pawl.raise('23505', format('flow %s already exists', made),
+            (SELECT format('It is flow "%s", in state %s.', f.name, f.state) FROM pawl_saga.flows f WHERE f.flow_uuid = made), 'omit the id to get a new one');
     END IF;
     PERFORM pawl_saga._fill_flow(made);
     RETURN made;
@@ -137,7 +137,7 @@ BEGIN
       JOIN pawl_saga.nodes n ON n.definition_uuid = p.definition_uuid AND n.node = p.node
      WHERE f.flow_uuid = flow AND NOT p.optional AND NOT p.is_injected AND p.providers = '{}' AND NOT f.inputs ? p.name;
     IF missing IS NOT NULL THEN
-        PERFORM pawl.raise('22023', 'nobody provides what is required', format('Missing are %s.', missing), 'inputs => ''{"name": value}''');
+        PERFORM pawl.raise('22023', 'required values are not provided', format('Missing values are %s.', missing), 'inputs => ''{"name": value}''');
     END IF;
 END
 $function$;
@@ -152,12 +152,12 @@ DECLARE
     f pawl_saga.flows := pawl_saga._lock(flow);
 BEGIN
     IF f.state IN ('RUNNING', 'SUSPENDING') THEN
-        PERFORM pawl.raise('55000', 'the flow is being run already', format('Flow %s is in state "%s".', flow, f.state), format('select pawl_saga.resume(%L)', flow));
+        PERFORM pawl.raise('55000', 'the flow is already running', format('Flow %s is in state "%s".', flow, f.state), format('select pawl_saga.resume(%L)', flow));
     END IF;
     IF f.state = 'REVERTED' THEN
         IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.state = 'SUCCESS') THEN
-            PERFORM pawl.raise('55000', 'a rerun would forget work that was done and not reverted',
-                format('Flow %s: tasks outside of what was reverted are in SUCCESS.', flow), format('select pawl_saga.reset(%L, ''...'')', flow));
+            PERFORM pawl.raise('55000', 'a rerun would discard work that was not reverted',
+                format('Flow %s: tasks that were not reverted are in SUCCESS.', flow), format('select pawl_saga.reset(%L, ''...'')', flow));
         END IF;
         UPDATE pawl_saga.flows x SET state = 'PENDING' WHERE x.flow_uuid = flow;
     ELSIF f.state = 'RESUMING' THEN
@@ -256,7 +256,7 @@ DECLARE
     t pawl_saga.tasks := pawl_saga._failed_revert(flow, task);
 BEGIN
     IF coalesce(reason, '') = '' THEN
-        PERFORM pawl.raise('22004', 'a revert is resolved by hand for a reason', NULL, 'reason => ''...''');
+        PERFORM pawl.raise('22004', 'reason is required to resolve a revert', NULL, 'reason => ''...''');
     END IF;
     PERFORM set_config('pawl.event', 'resolve', true), set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
     UPDATE pawl_saga.tasks x SET state = 'REVERTED' WHERE x.flow_uuid = flow AND x.node = t.node;

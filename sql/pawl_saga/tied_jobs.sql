@@ -32,7 +32,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.tie_job(uuid, text) IS
-'ties a job to the session of its owner, who calls this: instead of a lease to be extended it has the session, and when that ends (or drops its advisory locks) it goes back to the board. The session must be the owner''s own, not one of a pool that hands out transactions. P0002: there is none, or nobody owns it; PW004: somebody else does; PW005: the lease has run out';
+'ties a job to the session of its owner, who calls this: instead of a lease to be extended it has the session, and when that ends (or drops its advisory locks) it goes back to the board. The session must be the owner''s own, not one of a pool that hands out transactions. P0002: there is none, or nobody owns it; PW004: somebody else does; PW005: the lease has expired';
 
 CREATE FUNCTION pawl_saga.release_jobs(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

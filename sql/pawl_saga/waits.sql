@@ -27,7 +27,7 @@ BEGIN
     IF t.wait_until > clock_timestamp() THEN
         RETURN;
     ELSIF t.wait IS NULL THEN
-        PERFORM pawl_saga._end_wait(t, NULL, jsonb_build_object('message', format('signal "%s" did not come in time', t.signal), 'type', 'timeout'));
+        PERFORM pawl_saga._end_wait(t, NULL, jsonb_build_object('message', format('signal "%s" did not arrive in time', t.signal), 'type', 'timeout'));
     ELSE
         PERFORM pawl_saga._end_wait(t, 'null', NULL);
     END IF;
@@ -54,9 +54,11 @@ COMMENT ON FUNCTION pawl_saga._end_wait(pawl_saga.tasks, jsonb, jsonb) IS 'inter
 
 -- The outermost follow-up of a move looks whether the flow has ended, when everything else is done. That one is under way
 -- is known to the backend alone: a setting could be set by any session.
-CREATE FUNCTION pawl_saga._follow() RETURNS boolean
+CREATE FUNCTION pawl_saga._follow(leave_questions boolean DEFAULT false) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_follow';
-COMMENT ON FUNCTION pawl_saga._follow() IS 'internal: true: the caller is the outermost follow-up, and calls pawl_saga._followed when it is done; an error does that as well';
+COMMENT ON FUNCTION pawl_saga._follow(boolean) IS
+'internal: true: the caller is the outermost follow-up, and calls pawl_saga._followed when it is done; an error does that
+as well. leave_questions: from now on to the end of the outermost follow-up no user''s function is called';
 
 CREATE FUNCTION pawl_saga._followed() RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_followed';
@@ -69,7 +71,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     each integer;
-    outermost constant boolean := pawl_saga._follow();
+    outermost constant boolean := pawl_saga._follow(true);
 BEGIN
     FOREACH each IN ARRAY nodes LOOP
         PERFORM pawl_saga._examine(flow, each);
@@ -115,7 +117,7 @@ DECLARE
     made uuid := pawl.uuid_v7();
 BEGIN
     IF coalesce(name, '') = '' THEN
-        PERFORM pawl.raise('22004', 'a signal has a name', NULL, 'name => ''approved''');
+        PERFORM pawl.raise('22004', 'name must not be empty', NULL, 'name => ''approved''');
     END IF;
     PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid = flow FOR NO KEY UPDATE;
     IF NOT FOUND THEN

@@ -87,7 +87,7 @@ AS $function$
                           AND NOT (p.before_state IN ('SUCCESS', 'IGNORE') AND p.before_intention IN ('EXECUTE', 'IGNORE'))) AS waits_before,
                EXISTS (SELECT FROM pairs p WHERE p.flow_uuid = a.flow_uuid AND p.before = a.node AND p.after_state NOT IN ('PENDING', 'REVERTED', 'IGNORE')) AS waits_behind
           FROM looked_at f JOIN pawl_saga.atoms a ON a.flow_uuid = f.flow_uuid AND NOT a.dropped WHERE f.run > 0)
-    SELECT x.flow_uuid, x.name, 'blockers are counted wrongly' FROM facts x
+    SELECT x.flow_uuid, x.name, 'the number of blockers is wrong' FROM facts x
      WHERE x.flow_state IN ('RUNNING', 'SUSPENDING', 'SUSPENDED')
        AND (x.blockers < 0
             OR (x.blockers = 0)
@@ -101,6 +101,7 @@ AS $function$
       JOIN pawl_saga.nodes n ON n.definition_uuid = f.definition_uuid AND n.node = x.node
      WHERE x.kind = 'task' AND x.due_at IS NOT NULL AND x.flow_state = 'RUNNING' AND NOT x.broken AND x.wait_until IS NULL
        AND (x.state IN ('SUCCESS', 'FAILURE') AND x.intention = 'REVERT' AND NOT x.waits_behind OR x.state = 'PENDING' AND x.intention = 'EXECUTE' AND NOT x.waits_before)
+       AND NOT EXISTS (SELECT FROM pawl_saga.questions q WHERE q.flow_uuid = x.flow_uuid AND q.node = x.node)
     UNION ALL
     SELECT x.flow_uuid, x.name, format('%s, to be %s, in a flow that is REVERTED', x.state, lower(x.intention)) FROM facts x
      WHERE x.flow_state = 'REVERTED'
@@ -108,8 +109,9 @@ AS $function$
     UNION ALL
     SELECT x.flow_uuid, x.name, format('%s in a flow that is SUCCESS', x.state) FROM facts x WHERE x.flow_state = 'SUCCESS' AND x.state NOT IN ('SUCCESS', 'IGNORE')
     UNION ALL
-    SELECT f.flow_uuid, NULL, 'nothing is under way' FROM looked_at f
+    SELECT f.flow_uuid, NULL, 'no work is in progress' FROM looked_at f
      WHERE f.state IN ('RUNNING', 'SUSPENDING')
+       AND NOT EXISTS (SELECT FROM pawl_saga.questions q WHERE q.flow_uuid = f.flow_uuid)
        AND NOT EXISTS (SELECT FROM facts x WHERE x.flow_uuid = f.flow_uuid
                           AND (x.state IN ('RUNNING', 'REVERTING') OR x.kind = 'task' AND x.due_at IS NULL AND x.state IN ('PENDING', 'SUCCESS', 'FAILURE')
                                OR x.kind = 'retry' AND x.due_at IS NOT NULL OR x.wait_until IS NOT NULL AND x.state = 'PENDING' AND x.intention = 'EXECUTE' AND x.blockers = 0))

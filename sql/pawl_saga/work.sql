@@ -39,7 +39,7 @@ BEGIN
             UPDATE pawl_saga.tasks t SET state = 'FAILURE', worker = processor
              WHERE t.flow_uuid = locked AND t.queue = _settle_orphans.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT';
             DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = locked;
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
                 RAISE;
             END IF;
@@ -87,7 +87,7 @@ DECLARE
 BEGIN
     PERFORM pawl.check_batch(batch, 10000), pawl.check_lease(lease);
     IF processor IS NULL OR processor = '' THEN
-        PERFORM pawl.raise('PW004', 'nobody is named who claims', NULL, 'processor => ''...''');
+        PERFORM pawl.raise('PW004', 'no processor given', NULL, 'processor => ''...''');
     END IF;
     PERFORM set_config('pawl.processor', processor, true);
     IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = claim.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT') THEN
@@ -147,7 +147,10 @@ BEGIN
                            CASE WHEN NOT r.said ? 'failure' THEN CASE t.state WHEN 'RUNNING' THEN 'SUCCESS' ELSE 'REVERTED' END
                                 ELSE CASE t.state WHEN 'RUNNING' THEN 'FAILURE' ELSE 'REVERT_FAILURE' END END AS target,
                            CASE WHEN t.node IS NULL THEN 'P0002 there is no such task'
-                                WHEN t.fence IS DISTINCT FROM (r.said ->> 'fence')::bigint THEN 'PW005 another has the task, or nobody any more'
+                                WHEN t.fence IS DISTINCT FROM (r.said ->> 'fence')::bigint THEN 'PW005 another processor owns the task, or none'
+                                -- a revert has nothing to say when it is done
+                                WHEN NOT r.said ? 'result' AND NOT r.said ? 'failure' AND t.state = ANY ('{RUNNING,SUCCESS,FAILURE}')
+                                THEN '22023 an element must have a result or a failure; only a revert can be reported without'
                                 WHEN t.state NOT IN ('RUNNING', 'REVERTING') THEN CASE
                                     -- its answer was lost: this very result of this processor is the recorded one
                                     WHEN t.state = ANY (CASE WHEN r.said ? 'failure' THEN '{FAILURE,REVERT_FAILURE}' ELSE '{SUCCESS,REVERTED}' END::text[])
@@ -156,9 +159,9 @@ BEGIN
                                                                  WHEN 'FAILURE' THEN t.failure ELSE t.revert_failure END, 'null')
                                      AND _report.worker = (SELECT l.processor FROM pawl_saga.task_transitions_log l
                                                             WHERE l.flow_uuid = t.flow_uuid AND l.node = t.node ORDER BY l.sort_key DESC LIMIT 1)
-                                    THEN 'again' ELSE 'PW005 the task has another outcome already' END
-                                WHEN t.worker IS DISTINCT FROM _report.worker THEN 'PW004 the task belongs to somebody else'
-                                WHEN t.lease_until <= clock_timestamp() THEN 'PW005 the lease has run out' END AS verdict
+                                    THEN 'again' ELSE 'PW005 the task already has another outcome' END
+                                WHEN t.worker IS DISTINCT FROM _report.worker THEN 'PW004 the task belongs to another processor'
+                                WHEN t.lease_until <= clock_timestamp() THEN 'PW005 the lease has expired' END AS verdict
                       FROM (SELECT (e.said ->> 'flow_uuid')::uuid AS flow, (e.said ->> 'node')::integer AS node, e.said, e.n
                               FROM jsonb_array_elements(part) WITH ORDINALITY e(said, n) ORDER BY 1, 2) r
                       LEFT JOIN LATERAL (SELECT x.* FROM pawl_saga.tasks x WHERE x.flow_uuid = r.flow AND x.node = r.node FOR NO KEY UPDATE) t ON true) v
@@ -221,12 +224,13 @@ DECLARE
     worker text := coalesce(report.processor, nullif(caller, ''));
     good jsonb;
     bad jsonb;
+    several boolean;
     one record;
     said text;
     code text;
 BEGIN
     IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
-        PERFORM pawl.raise('22023', 'results are a JSON array', NULL,
+        PERFORM pawl.raise('22023', 'results must be a JSON array', NULL,
             '[{"flow_uuid": "...", "node": 1, "fence": 1, "result": {...}}, {"flow_uuid": "...", "node": 2, "fence": 1, "failure": {"message": "..."}}]');
     END IF;
     IF worker IS NULL THEN
@@ -253,17 +257,22 @@ BEGIN
                             CASE WHEN e #>> '{0,node}' ~ '^[0-9]{1,9}$' THEN (e #>> '{0,node}')::integer END, false, NULL::text, e ->> 1
                        FROM jsonb_array_elements(bad) e;
     END IF;
+    -- a decider that ends this session must not take the results of other flows with it
+    several := EXISTS (SELECT FROM jsonb_array_elements(good) e WHERE e ->> 'flow_uuid' <> good -> 0 ->> 'flow_uuid');
+    IF several THEN
+        PERFORM pawl_saga._leave_questions(true);
+    END IF;
     BEGIN
         RETURN QUERY SELECT r.* FROM pawl_saga._report_all(good, worker) r;
-    EXCEPTION WHEN OTHERS THEN
-        IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR (SELECT count(DISTINCT e ->> 'flow_uuid') FROM jsonb_array_elements(good) e) < 2 THEN
+    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+        IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR NOT several THEN
             RAISE;
         END IF;
         -- what follows from one of them raises: flow by flow, so that it is that one's trouble alone
         FOR one IN SELECT e ->> 'flow_uuid' AS flow, jsonb_agg(e) AS results FROM jsonb_array_elements(good) e GROUP BY 1 ORDER BY 1 LOOP
             BEGIN
                 RETURN QUERY SELECT r.* FROM pawl_saga._report_all(one.results, worker) r;
-            EXCEPTION WHEN OTHERS THEN
+            EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
                 IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
                     RAISE;
                 END IF;
@@ -274,11 +283,14 @@ BEGIN
             END;
         END LOOP;
     END;
+    IF several THEN
+        PERFORM pawl_saga._leave_questions(false);
+    END IF;
     PERFORM set_config('pawl.processor', caller, true);
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.report(jsonb, text) IS
-'a worker''s results, any number at once: [{"flow_uuid", "node", "fence": as claimed, "result": ...} or {..., "failure": {"message", "type", "sqlstate"}}], not both; what was to be done (execute or revert) is known from the task. One row an element: ok, the state of its task, or the problem with its SQLSTATE (PW004 not the owner, PW005 lost or not recorded, P0002 unknown); others are not touched by it: an element that is malformed, or whose flow raises in what follows, is answered with its own problem. A result that is recorded may be reported again by its processor and is ok again; another result, or another failure, after it is PW005. Decisions, votes and retries are part of the same transaction';
+'a worker''s results, any number at once: [{"flow_uuid", "node", "fence": as claimed, "result": ...} or {..., "failure": {"message", "type", "sqlstate"}}], one of the two; a revert that is done may be reported with neither; what was to be done (execute or revert) is known from the task. One row an element: ok, the state of its task, or the problem with its SQLSTATE (PW004 not the owner, PW005 lost or not recorded, P0002 unknown); others are not touched by it: an element that is malformed, or whose flow raises in what follows, is answered with its own problem. A result that is recorded may be reported again by its processor and is ok again; another result, or another failure, after it is PW005. Decisions, votes and retries are part of the same transaction; where several flows are reported, or a worker was lost in the flow, deciders and controllers that are SQL functions are left to pawl_saga.work_sql_tasks';
 
 -- The handler is sql:<schema>.<function>: executes by f(arguments jsonb) returns jsonb, reverts by f(arguments jsonb, done jsonb) returns jsonb.
 CREATE FUNCTION pawl_saga._call(handler text, arguments jsonb, done jsonb) RETURNS jsonb
@@ -330,7 +342,7 @@ BEGIN
                     jsonb_build_object('result', work -> 'result', 'failure', work -> 'failure', 'failures', work -> 'failures')));
             END IF;
             EXIT;
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             -- what the server asks of everybody is not the task's failure
             IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR pawl.is_transient(SQLSTATE) AND current_setting('transaction_isolation') <> 'read committed' THEN
                 RAISE;
@@ -469,7 +481,7 @@ BEGIN
     END IF;
     PERFORM pawl_saga._task_settled(s.flow_uuid) FROM pawl_saga.set_aside s
      WHERE s.flow_uuid IN (SELECT (w ->> 'flow_uuid')::uuid FROM unnest(works) w);
-EXCEPTION WHEN OTHERS THEN
+EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
     IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR pawl.is_transient(SQLSTATE) AND current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE;
     END IF;
@@ -486,6 +498,31 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._run_claimed(jsonb[], text) IS 'internal: runs claimed tasks that are SQL functions, and reports; what cannot be reported is undone';
 
+-- In the transaction of its caller: what ends that ends the attempt, and leaves no trace of it.
+CREATE FUNCTION pawl_saga._ask_next() RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    question pawl_saga.questions := pawl_saga._take_question(NULL);
+BEGIN
+    IF question.flow_uuid IS NULL THEN
+        RETURN false;
+    END IF;
+    BEGIN
+        PERFORM pawl_saga._ask_question(question);
+    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+        IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%'
+           OR pawl.is_transient(SQLSTATE) AND current_setting('transaction_isolation') <> 'read committed' THEN
+            RAISE;
+        END IF;
+        PERFORM pawl_saga._question_raised(question, 'run_sql_tasks', SQLSTATE, SQLERRM, false);
+    END;
+    RETURN true;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._ask_next() IS 'internal: asks the next question to a user''s function; false: there is none';
+
 CREATE FUNCTION pawl_saga.run_sql_tasks(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -494,21 +531,26 @@ DECLARE
     worker constant text := pawl.uuid_v7()::text;
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
     works jsonb[];
+    asked boolean;
 BEGIN
     PERFORM pawl.check_batch(batch, 10000);
     done := 0;
     WHILE done < batch LOOP
         -- no other session can take a row that this transaction has written, so the lease is a formality
         works := pawl_saga._claim_sql_tasks(worker, (batch - done)::integer);
-        EXIT WHEN works = '{}';
-        PERFORM pawl_saga._run_claimed(works, worker);
+        IF works <> '{}' THEN
+            PERFORM pawl_saga._run_claimed(works, worker);
+        END IF;
         done := done + cardinality(works);
+        asked := done < batch AND pawl_saga._ask_next();
+        done := done + asked::integer;
+        EXIT WHEN works = '{}' AND NOT asked;
     END LOOP;
     PERFORM set_config('pawl.processor', caller, true);
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.run_sql_tasks(integer) IS
-'runs tasks whose handlers are sql:<schema>.<function>, with the caller''s rights, until nothing is ready or batch of them ran, all in the caller''s transaction: what ends that leaves no trace of them. pawl_saga.work_sql_tasks() is the duty. execute: f(arguments jsonb) returns jsonb; revert: f(arguments jsonb, done jsonb) returns jsonb, with done {"result", "failure", "failures": by atom}; without a revert nothing is to be undone. A function that fails is undone alone, and its error is the task''s; so is a conflict (SQLSTATE 40...) that comes back six times, in a READ COMMITTED transaction. Where the flow belongs to a trace, pawl.traceparent is a span of the function''s own in it';
+'runs tasks whose handlers are sql:<schema>.<function>, with the caller''s rights, and asks the open pawl_saga.questions, until nothing is ready or batch of them ran, all in the caller''s transaction: what ends that leaves no trace of them. pawl_saga.work_sql_tasks() is the duty. execute: f(arguments jsonb) returns jsonb; revert: f(arguments jsonb, done jsonb) returns jsonb, with done {"result", "failure", "failures": by atom}; without a revert nothing is to be undone. A function that fails is undone alone, and its error is the task''s; so is a conflict (SQLSTATE 40...) that comes back six times, in a READ COMMITTED transaction. Where the flow belongs to a trace, pawl.traceparent is a span of the function''s own in it';
 
 -- The next task; its lease is that of any worker, so it is missed if the session ends.
 CREATE FUNCTION pawl_saga._take_sql_task(worker text, lease interval) RETURNS jsonb
@@ -553,7 +595,10 @@ DECLARE
     -- one that waits for its turn behind a long one is not taken yet; a statement_timeout is meant for one task
     until timestamptz;
     work jsonb;
+    question pawl_saga.questions;
     ran boolean;
+    lost boolean;
+    asks boolean;
     failures integer := 0;
     said text;
     code text;
@@ -564,14 +609,22 @@ BEGIN
     worker := pawl.uuid_v7()::text;
     until := clock_timestamp() + interval '100 ms';
     work := pawl_saga._take_sql_task(worker, lease);
+    IF work IS NULL THEN
+        question := pawl_saga._take_question(lease);
+    END IF;
     COMMIT;
-    WHILE work IS NOT NULL LOOP
+    WHILE work IS NOT NULL OR question.flow_uuid IS NOT NULL LOOP
         PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
         BEGIN
-            ran := pawl_saga._run_taken_task(work, worker);
-        EXCEPTION WHEN OTHERS THEN
+            IF work IS NOT NULL THEN
+                ran := pawl_saga._run_taken_task(work, worker);
+            ELSE
+                ran := pawl_saga._ask_question(question);
+            END IF;
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             -- no failure of the task's: it is tried again at once
             GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
+            lost := pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%';
             failures := failures + 1;
             ran := NULL;
         END;
@@ -580,21 +633,36 @@ BEGIN
             CONTINUE WHEN failures <= 5 AND pawl.is_transient(code);
             -- what follows from its report always raises: its flow is set aside, and the others have their turn
             PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true), pg_catalog.set_config('pawl.processor', worker, true);
-            PERFORM pawl_saga._task_raised((work ->> 'flow_uuid')::uuid, (work ->> 'node')::integer, (work ->> 'fence')::bigint,
-                'work_sql_tasks', code, said);
+            IF work IS NOT NULL THEN
+                PERFORM pawl_saga._task_raised((work ->> 'flow_uuid')::uuid, (work ->> 'node')::integer,
+                    (work ->> 'fence')::bigint, 'work_sql_tasks', code, said);
+            ELSE
+                PERFORM pawl_saga._question_raised(question, 'work_sql_tasks', code, said, lost);
+            END IF;
             COMMIT;
             PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
             ran := false;
         END IF;
         done := done + ran::integer;
         failures := 0;
+        -- in turn: whichever kind ends its sessions, the other goes on
+        asks := work IS NOT NULL;
         work := NULL;
+        question := NULL;
         IF done < batch AND clock_timestamp() < until THEN
-            work := pawl_saga._take_sql_task(worker, lease);
+            IF asks THEN
+                question := pawl_saga._take_question(lease);
+            END IF;
+            IF question.flow_uuid IS NULL THEN
+                work := pawl_saga._take_sql_task(worker, lease);
+            END IF;
+            IF work IS NULL AND NOT asks THEN
+                question := pawl_saga._take_question(lease);
+            END IF;
         END IF;
         COMMIT;
     END LOOP;
 END
 $function$;
 COMMENT ON PROCEDURE pawl_saga.work_sql_tasks(integer, interval, integer) IS
-'a duty: runs what pawl_saga.run_sql_tasks runs, each task in a transaction of its own, at most batch of them, or as many as begin within 100 ms. Each is taken, with the lease (60 s) of any worker, in an earlier transaction: a function that runs into statement_timeout, ends its session, or fails when its transaction is committed is missed when the lease is over (pawl.reap), is lost once more (see max_losses), and the others go on. Where what follows from a report raises, the task is undone, and its flow is set aside (pawl_saga.set_aside). done: how many it ran. Not inside a transaction (2D000): pawl_saga.run_sql_tasks is for that. 22023: batch is from 1 to 10000';
+'a duty: runs what pawl_saga.run_sql_tasks runs, each task in a transaction of its own, at most batch of them, or as many as begin within 100 ms. Each is taken, with the lease (60 s) of any worker, in an earlier transaction: a function that runs into statement_timeout, ends its session, or fails when its transaction is committed is missed when the lease is over (pawl.reap), is lost once more (see max_losses), and the others go on. Where what follows from a report raises, the task is undone, and its flow is set aside (pawl_saga.set_aside). Deciders and controllers that are SQL functions are asked in the same way, where no report asks them: see pawl_saga.questions; a flow whose functions cost more than five sessions or transactions ends in FAILURE. done: how many it ran or asked. Not inside a transaction (2D000): pawl_saga.run_sql_tasks is for that. 22023: batch is from 1 to 10000';

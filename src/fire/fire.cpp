@@ -20,10 +20,9 @@ struct Request {
 void require_known_event(const Request& request, const text* event) {
     const BoundMachine& machine = *request.target.binding->machine;
     if (machine.machine->knows_event(view(event))) return;
-    throw pg::Failure(
-        sqlstate::unknown_object,
-        "machine \"" + std::string(machine.name) + "\" has no event \"" + std::string(view(event)) + "\"", {},
-        "SELECT DISTINCT event FROM pawl.transitions('" + std::string(machine.name) + "');");
+    throw pg::Failure(sqlstate::unknown_object,
+                      "machine \"" + std::string(machine.name) + "\" has no event \"" + std::string(view(event)) + "\"",
+                      {}, "SELECT DISTINCT event FROM pawl.transitions('" + std::string(machine.name) + "');");
 }
 
 // The events of the argument `events`; null: it is not given.
@@ -37,7 +36,7 @@ const EventList* read_events(FunctionCallInfo fcinfo, int argument) {
         auto* list = static_cast<EventList*>(palloc0(sizeof(EventList)));
         if (n == 0)
             ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("events must not be empty"),
-                            errhint("Give event => '...' for a single transition.")));
+                            errhint("Specify event => '...' for a single transition.")));
         if (n > max_listed_events)
             ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
                             errmsg("events must have at most %d elements", max_listed_events),
@@ -91,7 +90,7 @@ Request read_request(FunctionCallInfo fcinfo) {
     request.events = read_events(fcinfo, 7);
     if (request.events == nullptr) pg::require(fcinfo, 2, "event");
     if (request.events != nullptr && !PG_ARGISNULL(2))
-        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "event and events are both given", {},
+        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "event and events cannot both be specified", {},
                           "Give event => '...' for one transition, or events => '{first,second}' for several.");
     request.target = open_target(PG_GETARG_OID(0), pg::name_argument(fcinfo, 4));
     request.event = request.events != nullptr ? const_cast<text*>(request.events->events[0])

@@ -86,8 +86,8 @@ Statement statement_of(const ManagedUpdate& managed_update, const Row& before, c
              errhint("Rename that trigger so that it sorts before \"~pawl_validate\".")));
 }
 
-// Records the state changes of one write: wakes waiters, counts them, and puts them into the entry buffer or hands the
-// one to the function that asked for it.
+// Records the state changes of one write: wakes waiters, counts them, and puts them into the entry buffer. The only one
+// is left to the function that asked for it instead, if there is one.
 void record(const Binding& binding, TupleTableSlot* row, const Outcome* outcomes, int n, Intent* intent) {
     const Outcome& last = outcomes[n - 1];
     if (binding.wake && !last.waits) note_claimable(binding, last.to);
@@ -218,8 +218,8 @@ bool has_effects(const Binding& binding, const Path& path) {
     return false;
 }
 
-// Applies an update to one binding of the row. *path: the transitions whose effects have still to run. `key`: of the old
-// version, by which the BEFORE trigger has left its decision.
+// Applies an update to one binding of the row. *path: the transitions whose effects have still to run. `key`: of the
+// old version, by which the BEFORE trigger has left its decision.
 void apply_update(Oid relation, Binding& binding, const Binding& before_of, const Row& before, const Row& after,
                   When when, const HandoverKey& key, ManagedUpdate* managed_update, Path* path) {
     path->n = 0;

@@ -222,7 +222,7 @@ void define_settings() {
         "know are ignored. Empty: any.",
         &event_value, nullptr);
     DefineCustomStringVariable(
-        "pawl.events", "The events that one UPDATE takes each row through, in their order.",
+        "pawl.events", "Events of the state changes that one UPDATE makes, in order.",
         "An array of at most 16 events, such as {report,complete}; the last one leads to the state that the UPDATE "
         "sets. Machines that know none of them ignore it. Takes precedence over pawl.event. Empty: none.",
         &events_value, "", PGC_USERSET, 0, check_events, events_changed, nullptr);

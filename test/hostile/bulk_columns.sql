@@ -49,7 +49,7 @@ select is((select last_step || ' ' || track_row_data || ' ' || sealed from pawl_
 select throws_ok($$insert into pawl_bulk.operations (definition, version) values ('dropped', 1)$$, 'P0002', null, 'not of a definition that is dropped');
 select throws_ok($$insert into pawl_bulk.operations (definition, version, last_step, track_row_data) values ('d', 1, 0, false)$$, '42501', null, 'nor with other steps');
 select throws_ok($$insert into pawl_bulk.operations (definition, version, dialect) values ('d', 1, '{"x": 1}')$$, '22023', null, 'nor with a dialect that is none');
-select throws_ok($$select pawl_bulk.submit('d', rows => '[]', idempotency_key => repeat('k', 1001))$$, '22023', 'an idempotency key has at most 1000 bytes', 'nor with a key that no index holds');
+select throws_ok($$select pawl_bulk.submit('d', rows => '[]', idempotency_key => repeat('k', 1001))$$, '22023', 'an idempotency key must have at most 1000 bytes', 'nor with a key that no index holds');
 select operation as raw from pawl_bulk.operations \gset
 select throws_ok(format('update pawl_bulk.operations set status = ''Validating'' where operation = %L', :'raw'), 'PW003', null, 'what is not sealed is not picked up');
 select throws_ok(format('update pawl_bulk.operations set status = ''Cancelled'' where operation = %L', :'raw'), '42501', null, 'workers cancel nothing by hand');

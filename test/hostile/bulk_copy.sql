@@ -89,7 +89,7 @@ copy pawl_bulk.input (raw) from stdin with (format csv, delimiter e'\x02', quote
   {"a": 2}
 ]
 \.
-select throws_ok(format('select pawl_bulk.seal(%L)', :'o'), '22P04', 'a JSON array does not come in line by line');
+select throws_ok(format('select pawl_bulk.seal(%L)', :'o'), '22P04', 'a JSON array cannot be copied line by line');
 rollback;
 
 -- ends of lines

@@ -91,7 +91,7 @@ select operation as stuck from pawl_bulk.submit('plain', '{"stuck": 1}', '[{}]',
 select submitted('plain', 'fine') as behind \gset
 call run();
 select is(outcome(:'behind'), 'Completed 1 0', 'the others go on beside an operation that does not move');
-select is((select problem || ' ' || detail from pawl_bulk.verify(:'stuck')), 'cannot be moved on 12 times, P0001: it does not move', 'verify reports it');
+select is((select problem || ' ' || detail from pawl_bulk.verify(:'stuck')), 'cannot advance 12 times, P0001: it does not move', 'verify reports it');
 select pawl_bulk._trouble(:'stuck', 'P0001', 'again') > 12 as ok \gset
 select ok((select again_at > clock_timestamp() + interval '30 s' from pawl_bulk.troubles t), 'it waits longer each time');
 drop trigger stuck on pawl_bulk.operations;
@@ -170,7 +170,7 @@ select is((select string_agg(row_number || ' ' || state || coalesce(' ' || error
 select is((select string_agg(left(key, 12), ', ' order by row_number) from pawl_bulk.signal_keys where operation = :'o'), 'k-a, k-{data.is}, k-yyyyyyyyyy', 'no key is empty, none is made of what a field says');
 select is(pawl_bulk.signal(:'o', 'k-' || repeat('y', 1998)), 'applied', 'a key of 2,000 bytes is one');
 select is(pawl_bulk.signal(:'behind', 'k-b'), 'applied', 'and the other operation waits for its own');
-select throws_ok(format('select pawl_bulk.signal(%L, %L)', :'o', repeat('z', 2001)), '22023', 'a signal key has at most 2000 bytes');
-select throws_ok(format('select pawl_bulk.signal_many(%L, %L)', :'o', jsonb_build_array(jsonb_build_object('key', repeat('z', 2001)))), '22023', 'a signal key has at most 2000 bytes');
+select throws_ok(format('select pawl_bulk.signal(%L, %L)', :'o', repeat('z', 2001)), '22023', 'a signal key must have at most 2000 bytes');
+select throws_ok(format('select pawl_bulk.signal_many(%L, %L)', :'o', jsonb_build_array(jsonb_build_object('key', repeat('z', 2001)))), '22023', 'a signal key must have at most 2000 bytes');
 select is_empty('select * from pawl_bulk.verify()', 'nothing is wrong');
 select * from finish();

@@ -140,7 +140,7 @@ insert into made values
     ('a backoff that cannot be', format('update pawl_dag.steps set backoff = ''7'' where task_uuid = %L', :'task'), '42501', '22023'),
     ('a time that cannot be', format('update pawl_dag.steps set timeout = ''0'' where task_uuid = %L', :'task'), '42501', '22023'),
     ('a maximum that cannot be', format('update pawl_dag.steps set max_attempts = 0 where task_uuid = %L', :'task'), '42501', '22023');
-select is_rows(format($$select may('hand_worker', %1$L), may('hand_operator', %1$L)$$, command), format('values (%L, %L)', worker, operator), what) from made;
+select is_rows(format($$select may('plain_worker', %1$L), may('plain_operator', %1$L)$$, command), format('values (%L, %L)', worker, operator), what) from made;
 
 -- So a task by hand, with its steps and edges, in one statement or in several, counts as one of pawl_dag.start_task does.
 create function by_hand(at_once boolean) returns uuid language plpgsql as $$
@@ -165,7 +165,7 @@ begin
     return task;
 end $$;
 begin;
-set local role hand_worker;
+set local role plain_worker;
 select by_hand(true) as at_once \gset
 select by_hand(false) as in_parts \gset
 select pawl_dag.start_task('diamond', priority => 3) as called \gset
@@ -176,7 +176,7 @@ create function looks(task uuid) returns text language sql as $$
       from pawl_dag.tasks t where t.task_uuid = task $$;
 select is(looks(:'at_once'), looks(:'called'), 'a task that is inserted with its steps looks as one that is started');
 select is(looks(:'in_parts'), looks(:'called'), 'as one whose steps come one after the other');
-set local role hand_worker;
+set local role plain_worker;
 select work();
 reset role;
 select is(state_of(x), 'complete: a complete, b complete, c complete, d complete', 'and runs to its end') from unnest(array[:'at_once', :'in_parts', :'called']::uuid[]) x;

@@ -47,6 +47,6 @@ select pawl_dag.define_template('{"name": "strict"}') \g /dev/null
 select pawl_dag.start_task('strict') \g /dev/null
 select is(outcome('select pawl_dag.start_task(''named'')'), '22004 | template "named" needs an identity key for each task | identity_key => ''...''', 'one task has one key');
 select is(outcome('select pawl_dag.start_tasks(''named'', array[''{}'']::jsonb[])'), '22004 | template "named" needs an identity key for each task | identity_keys => array[''...'']', 'many have many');
-select alike(outcome('select pawl_dag.start_task(''strict'')'), '23505 | such a task "strict" is there already | % one more: identity_key => ''...''', 'so has one that is there already');
-select alike(outcome('select pawl_dag.start_tasks(''strict'', array[''{}'']::jsonb[])'), '23505 | %one more: identity_keys => array%', 'and many');
+select alike(outcome('select pawl_dag.start_task(''strict'')'), '23505 | task "strict" with this identity already exists | % to create another one: identity_key => ''...''', 'so has one that is there already');
+select alike(outcome('select pawl_dag.start_tasks(''strict'', array[''{}'']::jsonb[])'), '23505 | %to create another one: identity_keys => array%', 'and many');
 select * from finish();

@@ -117,7 +117,7 @@ select throws_ok($$select pawl._change_binding(b) from pawl.binding b where rela
 select throws_ok($$select pawl._drop_binding('app.b', 'state')$$, '42501', 'must be owner of table app.b', 'or dropped');
 select throws_ok($$select pawl._drop_audit('app.b_transitions')$$, '42501', 'must be owner of table app.b_transitions', 'nor its audit');
 select throws_ok($$select pawl._move_audit('app.b_transitions', 'app.a')$$, '42501', 'must be owner of table app.b_transitions', 'nor moved');
-select throws_ok($$insert into pawl.audit_binding select ('app.a', 'app.a', 'app.a', '{}', '{}', '{}')$$, null, null, 'nothing by hand');
+select throws_ok($$insert into pawl.audit_binding select 'app.a', 'app.a', 'app.a', '{}', '{}', '{}'$$, '42501', 'permission denied for table audit_binding', 'nothing by hand');
 reset role;
 select is_empty($$select c.oid::regclass, a.privilege_type from pg_class c, aclexplode(c.relacl) a where c.relnamespace = 'pawl'::regnamespace and a.grantee = 'pawl_admin'::regrole
                     and a.privilege_type <> 'SELECT' and c.relname not in ('paused', 'log_upkeep')$$, 'pawl_admin writes no table of the catalog but requests');

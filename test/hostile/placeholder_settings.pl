@@ -65,7 +65,7 @@ is(one($node, "select steps_total = (select count(*) from pawl_dag.steps s where
 $node->safe_psql('postgres', q(select pawl_dag.orchestrate() from generate_series(1, 3)));
 my ($a, $b) = split /\n/, one($node, "select step_uuid from pawl_dag.steps where task_uuid = '$task' order by name limit 2");
 like(session('worker', "set pawl.restoring = on; insert into pawl_dag.edges (task_uuid, parent_uuid, child_uuid) select '$task', a.step_uuid, b.step_uuid from pawl_dag.steps a, pawl_dag.steps b where a.task_uuid = '$task' and b.task_uuid = '$task' and a.name = 'a' and b.name = 'b'"),
-	qr/is too far to wait for another/, 'a dependency of a step that is under way is rejected');
+	qr/can no longer get an unsatisfied parent/, 'a dependency of a step that is under way is rejected');
 
 # The token of an HTTP request is what pawl_api.begin_request has found, whatever the setting of its name says.
 $node->safe_psql('postgres', q{

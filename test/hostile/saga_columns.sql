@@ -27,7 +27,7 @@ select is((select string_agg(p.proname, ', ' order by p.proname) from pg_proc p,
             where p.pronamespace = 'pawl_saga'::regnamespace and p.prosecdef and p.prorettype = 'trigger'::regtype and has_function_privilege(r, p.oid, 'EXECUTE')), null, 'no role calls a trigger function that has the owner''s rights');
 select is((select string_agg(distinct p.proname, ', ' order by p.proname) from pg_proc p
             where p.pronamespace = 'pawl_saga'::regnamespace and p.prosecdef and has_function_privilege('pawl_worker', p.oid, 'EXECUTE')), 
-          '_fill_flow, _settle_orphans, _task_raised, _task_settled, begin_attempts, end_waits',
+          '_ask_question, _fill_flow, _question_raised, _settle_orphans, _take_question, _task_raised, _task_settled, begin_attempts, end_waits',
           'nor any other than these');
 
 create role saga_columns_worker in role pawl_worker;
@@ -72,12 +72,12 @@ select is(pg_temp.try($$update pawl_saga.tasks set state = 'RUNNING', worker = '
 select is(pg_temp.try($$insert into pawl_saga.tasks (flow_uuid, node, name, execute, due_at) select flow_uuid, 99, 'x', 'x', null from pawl_saga.flows$$), '42501', 'no task is put into a flow');
 select is(pg_temp.try($$insert into pawl_saga.intentions (flow_uuid, node, from_intention, to_intention, from_state, to_state) select flow_uuid, 1, 'EXECUTE', 'REVERT', 'PENDING', 'PENDING' from pawl_saga.flows$$), '42501', 'nor an entry into the intentions');
 select is(pg_temp.try(format('update pawl_saga.flows set state = %L', s)), 'PW003', 'a flow with tasks undone is not ' || s || ' by hand') from unnest('{SUCCESS,FAILURE,REVERTED}'::text[]) s;
-select ok(pg_temp.try(format('insert into pawl_saga.flow_transitions (flow_uuid, to_state) select flow_uuid, %L from pawl_saga.flows', s)) in ('PW003', '42501'), 'nor by its log') from unnest('{SUCCESS,FAILURE,REVERTED}'::text[]) s;
+select is(pg_temp.try(format('insert into pawl_saga.flow_transitions (flow_uuid, to_state) select flow_uuid, %L from pawl_saga.flows', s)), '42501', 'nor by its log') from unnest('{SUCCESS,FAILURE,REVERTED}'::text[]) s;
 select is(pg_temp.try(format('select pawl.fire(''pawl_saga.flows'', array[flow_uuid::text], %L) from pawl_saga.flows', e)), 'PW003', 'nor by the event ' || e) from unnest('{succeed,fail,revert}'::text[]) e;
 select is(pg_temp.try($$update pawl_saga.tasks set state = 'IGNORE' where name = 'b'$$), '42501', 'a task is not skipped');
 -- the mark of the follow-ups is not a worker's
 select is(pg_temp.try('select pawl_saga._follow()'), '42501', 'follow-ups cannot be told that others finish the flow');
-select is(pg_temp.try(format('select pawl_saga._ask(%L, null)', 'public.done')), '42501', 'nor is a function called as another');
+select is(pg_temp.try(format('select pawl_saga._ask(%L, null, current_user)', 'public.done')), '42501', 'nor is a function called as another');
 
 -- What a worker does by hand is what the functions do.
 select flow_uuid, node, fence from pawl_saga.claim('w') \gset

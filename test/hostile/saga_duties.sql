@@ -23,19 +23,24 @@ commit;
 do $$ begin while exists (select from pawl_saga.tasks where wait_until > clock_timestamp()) loop perform pg_sleep(0.01); end loop; end $$;
 select lives_ok('select pawl_saga.end_waits()', 'a decider that always raises 40001 does not end the duty');
 select is(state('a'), 'SUCCESS', 'the other wait has ended');
+select is((select string_agg(name || ' ' || state, ', ' order by node) from pawl_saga.tasks where flow_uuid = :'bad'),
+    'a SUCCESS, b PENDING', 'and so has that of the bad one: its decider is not asked by the duty');
+select is_empty('select * from pawl_saga.verify()', 'a question is open, which is in order');
+select lives_ok('select pawl_saga.run_sql_tasks()', 'nor does it end what asks it');
 select is((select attempts || ' ' || sqlstate || ' ' || message from pawl_saga.set_aside where flow_uuid = :'bad'), '1 40001 always', 'the flow is set aside');
-select ok((select problem from pawl_saga.verify(:'bad')) like 'is set aside until % end_waits raised 40001: always', 'and reported');
-select is((select next_at <= (select due_at from pawl_saga.set_aside) from pawl_saga.end_waits()), true, 'the duty comes back for it');
-select is((select attempts from pawl_saga.set_aside), 1, 'not before its time');
+select ok((select problem from pawl_saga.verify(:'bad')) like 'is set aside until % run_sql_tasks raised 40001: always', 'and reported');
+select pawl_saga.run_sql_tasks() \g /dev/null
+select is((select attempts from pawl_saga.set_aside), 1, 'it is not asked before its time');
 update pawl_saga.set_aside set due_at = clock_timestamp();
-select pawl_saga.end_waits() \g /dev/null
+select pawl_saga.run_sql_tasks() \g /dev/null
 select is((select attempts || ' ' || (due_at > clock_timestamp() + interval '1.5 s') from pawl_saga.set_aside), '2 true', 'later each time');
 update pawl_saga.set_aside set due_at = clock_timestamp();
 set test.cured = on;
-select pawl_saga.end_waits() \g /dev/null
+select pawl_saga.run_sql_tasks() \g /dev/null
 set test.cured = off;
 select is((select count(*) from pawl_saga.set_aside), 0::bigint, 'cured, it goes on');
-select is((select string_agg(name || ' ' || state, ', ' order by node) from pawl_saga.tasks where flow_uuid = :'bad'), 'a SUCCESS, b PENDING', 'from where it was');
+select is((select string_agg(name || ' ' || state || ' ' || (due_at is null), ', ' order by node) from pawl_saga.tasks where flow_uuid = :'bad'),
+    'a SUCCESS false, b PENDING true', 'from where it was');
 delete from pawl_saga.flows;
 
 -- time-outs
@@ -44,8 +49,11 @@ select pawl_saga.define('{"flow": "linear", "name": "good timeout", "children": 
 select pawl_saga.start('bad timeout'), pawl_saga.start('good timeout') \g /dev/null
 select count(*) from pawl_saga.claim('w', 't', 10) \g /dev/null
 select pg_sleep(0.01) \g /dev/null
-select is((select done from pawl_saga.time_out_tasks()), 1::bigint, 'the other task has timed out');
-select is((select duty || ' ' || sqlstate from pawl_saga.set_aside), 'time_out_tasks 40P01', 'the one whose controller raises is set aside');
+select is((select done from pawl_saga.time_out_tasks()), 2::bigint, 'both tasks have timed out');
+select is(state('good timeout') || ' ' || state('bad timeout'), 'RUNNING RUNNING', 'the other is reverted, and that of the controller that raises waits');
+select is((select string_agg(name, ', ') from pawl_saga.claim('w', 't', 10)), 'a', 'a failure that is not decided is not reverted');
+select pawl_saga.run_sql_tasks() \g /dev/null
+select is((select duty || ' ' || sqlstate from pawl_saga.set_aside), 'run_sql_tasks 40P01', 'it is set aside when it is asked');
 delete from pawl_saga.flows;
 
 -- results of many flows in one report
@@ -53,7 +61,7 @@ select voted('{"task": "a", "queue": "q"}', 'bad report', 'public.poison'), pawl
 select pawl_saga.start('bad report'), pawl_saga.start('good report') \g /dev/null
 select jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence, 'result', 1)) as results from pawl_saga.claim('w', 'q', 10) c \gset
 select results_eq(format('select ok, left(problem, 12), state from pawl_saga.report(%L, ''w'') order by ok', :'results'),
-    $$values (false, '40001 always', 'RUNNING'), (true, null, 'SUCCESS')$$, 'each flow of a report is handled alone');
+    $$values (true, null, 'SUCCESS'), (true, null, 'SUCCESS')$$, 'a report of several flows does not ask');
 select is(state('good report'), 'SUCCESS', 'the other has ended');
 delete from pawl_saga.flows;
 
@@ -69,8 +77,10 @@ set session_replication_role = replica;
 update pawl_saga.tasks set lease_until = null, worker = null where flow_uuid = :'o' and name = 'a';
 set session_replication_role = origin;
 select pawl_saga.start('other') \g /dev/null
-select is((select string_agg(name, ', ') from pawl_saga.claim('w2', 'o', 10)), 'z, other', 'a claim handles what it can, and returns the rest');
-select is((select duty || ' ' || sqlstate from pawl_saga.set_aside), 'claim 40P01', 'the flow is set aside');
+select is((select string_agg(name, ', ') from pawl_saga.claim('w2', 'o', 10)), 'z, other', 'a claim handles it, and returns the rest');
+select is((select state || ' ' || intention from pawl_saga.tasks where flow_uuid = :'o' and name = 'a'), 'FAILURE REVERT', 'its failure is not decided yet');
+select pawl_saga.run_sql_tasks() \g /dev/null
+select is((select duty || ' ' || sqlstate from pawl_saga.set_aside), 'run_sql_tasks 40P01', 'the flow is set aside when its controller is asked');
 delete from pawl_saga.flows;
 
 -- SQL functions of tasks: what follows from the report of one raises, each time
@@ -96,13 +106,14 @@ create function again() returns void language plpgsql as $$ begin
     perform pawl.reap('pawl_saga.tasks'); end $$;
 select again() \g /dev/null
 select pawl_saga.start('good run') \g /dev/null
-select is((select done from pawl_saga.run_sql_tasks()), 2::bigint, 'run_sql_tasks is not stopped by it');
+select is((select done from pawl_saga.run_sql_tasks()), 3::bigint, 'run_sql_tasks is not stopped by it');
 select is(state('good run'), 'SUCCESS', 'the others are run');
-select is((select attempts || ' ' || duty || ' ' || (due_at > clock_timestamp() + interval '1 s') from pawl_saga.set_aside where flow_uuid = :'bad'),
-    '2 run_sql_tasks true', 'later each time');
-select again() \g /dev/null
+select is((select string_agg(t.name || ' ' || t.state, ', ' order by t.node) from pawl_saga.tasks t where t.flow_uuid = :'bad'),
+    'a SUCCESS, b PENDING', 'a task that lost its worker is not undone again: the decider is asked apart');
+select is((select duty || ' ' || sqlstate from pawl_saga.set_aside where flow_uuid = :'bad'), 'run_sql_tasks 40001', 'and raises apart');
+update pawl_saga.set_aside set due_at = clock_timestamp();
 set test.cured = on;
-select is((select done from pawl_saga.run_sql_tasks()), 1::bigint, 'cured, it is run');
+select is((select done from pawl_saga.run_sql_tasks()), 1::bigint, 'cured, it is asked');
 set test.cured = off;
 select is((select count(*) from pawl_saga.set_aside), 0::bigint, 'and no longer set aside');
 select is((select string_agg(name || ' ' || state, ', ' order by node) from pawl_saga.tasks where flow_uuid = :'bad'), 'a SUCCESS, b PENDING', 'the flow goes on');
@@ -111,6 +122,6 @@ delete from pawl_saga.flows;
 -- jobs
 select pawl_saga.define('{"flow": "graph", "name": "bad job", "children": [{"task": "a", "wait_seconds": 0}, {"task": "b"}], "links": [{"from": "a", "to": "b", "decider": {"function": "public.poison"}}]}') \g /dev/null
 select pawl_saga.post('bad', 'bad job', priority => 'HIGH'), pawl_saga.post('good', 'other'), pawl_saga.post('none', 'no such flow') \g /dev/null
-select lives_ok('select pawl_saga.conduct()', 'a flow that cannot begin does not end the conductor');
-select is((select string_agg(name || ' ' || state || coalesce(' ' || (trashed_at is not null), ''), ', ' order by name) from pawl_saga.jobs), 'bad UNCLAIMED false, good CLAIMED false, none UNCLAIMED true', 'the others are begun, or trashed');
+select lives_ok('select pawl_saga.conduct()', 'a flow whose decider raises does not end the conductor');
+select is((select string_agg(name || ' ' || state || coalesce(' ' || (trashed_at is not null), ''), ', ' order by name) from pawl_saga.jobs), 'bad CLAIMED false, good CLAIMED false, none UNCLAIMED true', 'all are begun, or trashed');
 select * from finish();

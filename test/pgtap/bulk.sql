@@ -65,7 +65,7 @@ select is(:'step_name' || ' ' || :'row_number' || ' ' || :'name', 'notify 1 Lo, 
 select is(:'idempotency_key', :'operation' || '/1/1/0', 'and a key for the other side');
 select throws_ok(format($$update pawl_bulk.records set state = 'Completed' where operation = %L and row_number = 1 and step_index = 1$$, :'operation'), 'PW004', null, 'only the owner can complete it');
 select is((select problem from pawl_bulk.report(jsonb_build_array(jsonb_build_object('operation', :'operation', 'row_number', 1, 'step_index', 1, 'token', 0, 'result', 'ok')), 'w1')),
-    'PW005: the row is lost, or is done already', 'nor can the owner with a stale token');
+    'PW005: the lease is lost, or the row is already done', 'nor can the owner with a stale token');
 select ok((select ok from pawl_bulk.report(jsonb_build_array(jsonb_build_object('operation', :'operation', 'row_number', 1, 'step_index', 1, 'token', :token, 'result', 'fail', 'message', 'busy')), 'w1')), 'a try fails');
 select is((select state || ' ' || tries || ' ' || error_message from pawl_bulk.records where operation = :'operation' and row_number = 1 and step_index = 1), 'Running 1 busy', 'and is followed by another');
 select ok((select due > now() and worker is null from pawl_bulk.work where operation = :'operation' and row_number = 1), 'after a while');
@@ -85,7 +85,7 @@ select is((select submitted from pawl_bulk.retry(:'operation', error_types => '{
 select is((select count(*) || ' ' || max(row_data ->> 'imei') from pawl_bulk.retry_history where operation = :'operation'), '2 6666', 'with their history');
 select is((select count(*) from pawl_bulk.work where operation = :'operation' and due is null), 0::bigint, 'nothing begins before the retry is picked up');
 select throws_ok($$update pawl_bulk.retry_history set tries = 9$$, 'PW006', null, 'which no role changes');
-select throws_ok(format('select pawl_bulk.retry(%L)', :'operation'), 'PW003', 'retry refused: wrong_status', 'not twice');
+select throws_ok(format('select pawl_bulk.retry(%L)', :'operation'), 'PW003', 'retry rejected: wrong_status', 'not twice');
 select run();
 select is(status_of(:'operation'), 'CompletedWithErrors 8/8/2/6', 'they fail again');
 select is((select string_agg(rows || ' ' || step_name || ' ' || error_type || coalesce(' ' || code, ''), ', ' order by step_index, code) from pawl_bulk.error_summary where operation = :'operation'),

@@ -43,7 +43,7 @@ begin
 end $$;
 create trigger held_up before update on pawl_bulk.work for each statement execute function public.held_up();
 select is((select string_agg(concat_ws(' ', row_number, ok, problem), ', ' order by row_number) from pawl_bulk.report((select jsonb_agg(jsonb_build_object('operation', :'o', 'row_number', row_number,
-    'step_index', step_index, 'token', token, 'result', 'fail', 'message', 'no')) from held), 'w')), '1 f PW005: the row is lost, or is done already, 2 t', 'the row is lost, and the others are reported');
+    'step_index', step_index, 'token', token, 'result', 'fail', 'message', 'no')) from held), 'w')), '1 f PW005: the lease is lost, or the row is already done, 2 t', 'the row is lost, and the others are reported');
 drop trigger held_up on pawl_bulk.work;
 select is((select string_agg(row_number || ' ' || tries, ', ' order by row_number) from pawl_bulk.records where operation = :'o'), '1 0, 2 1', 'and only their try counts');
 select is_empty(format('select * from pawl_bulk.verify(%L)', :'o'), 'nothing is wrong after it');
@@ -95,7 +95,7 @@ select is(said('{"x": "a", "y": 1, "e": 1}'), null, 'hold numbers too');
 select is(said('{"x": "a", "y": 1, "s": 1, "m": "many"}'), 'type m, type s', 'a limit is of a number');
 select is(said('{"x": "forbidden", "y": 1}'), 'x', 'validators are asked');
 select is((select jsonb_object_agg(e ->> 'message', 1) from pawl_bulk.precheck('schema', '{"customer": "c"}', rows => '[{"x": "A", "y": 1, "n": 9, "e": 2, "i": "x"}]') p
-    cross join lateral jsonb_array_elements(p.row_errors) e), '{"\"x\" does not match ^[a-z]+$": 1, "\"n\" is out of range": 1, "\"e\" is none of [\"a\", 1]": 1, "\"i\" is no integer": 1}'::jsonb, 'messages');
+    cross join lateral jsonb_array_elements(p.row_errors) e), '{"\"x\" does not match ^[a-z]+$": 1, "\"n\" is out of range": 1, "\"e\" is not one of [\"a\", 1]": 1, "\"i\" is not a value of type integer": 1}'::jsonb, 'messages');
 
 -- before anything is submitted
 select results_eq($$select valid, metadata_errors from pawl_bulk.precheck('schema', '{"year": 1999}', rows => '[{"x": "a", "y": 1}]')$$,
@@ -104,7 +104,7 @@ select results_eq($$select valid, row_errors from pawl_bulk.precheck('schema', '
     $$values (true, '[{"code": "malformed", "message": "1 fields where there are 2 columns", "row_number": 1}, {"code": "malformed", "message": "a quote is not closed", "row_number": 3}]'::jsonb)$$,
     'lines of a file; one row that is fine is enough');
 select results_eq($$select valid, row_errors from pawl_bulk.precheck('schema', '{"customer": "c"}', lines => '{"{\"x\": \"A\", \"y\": 2}","[1]"}', format => 'ndjson')$$,
-    $$values (false, '[{"code": "pattern", "field": "x", "message": "\"x\" does not match ^[a-z]+$", "row_number": 1}, {"code": "malformed", "message": "the row is no JSON object", "row_number": 2}]'::jsonb)$$, 'none is not');
+    $$values (false, '[{"code": "pattern", "field": "x", "message": "\"x\" does not match ^[a-z]+$", "row_number": 1}, {"code": "malformed", "message": "the row is not a JSON object", "row_number": 2}]'::jsonb)$$, 'none is not');
 select is((select valid from pawl_bulk.precheck('schema', '{"customer": "c"}')), false, 'nor are no rows');
 select throws_ok($$select pawl_bulk.precheck('missing')$$, 'P0002', null, 'a definition that is not there');
 select is((select count(*) from pawl_bulk.operations where definition = 'schema'), 0::bigint, 'no operation was made');

@@ -28,10 +28,10 @@ end $$;
 
 -- what is invalid is rejected at once
 select throws_ok($$select pawl_bulk.submit('told', rows => '[]', notifications => '["me"]')$$, '22023', 'a target of notifications must be a JSON object');
-select throws_ok($$select pawl_bulk.submit('told', rows => '[]', notifications => '{"channel": "sql"}')$$, '22023', 'a target of notifications has channel and target');
+select throws_ok($$select pawl_bulk.submit('told', rows => '[]', notifications => '{"channel": "sql"}')$$, '22023', 'a target of notifications must have channel and target');
 select throws_ok($$select pawl_bulk.submit('told', rows => '[]', notifications => '{"channel": "sql", "target": "public.told", "trigger": "failure"}')$$, '22023');
-select throws_like($$select pawl_bulk.submit('told', rows => '[]', notifications => '{"channel": "sql", "target": "public.told", "triggers": ["never"]}')$$, 'triggers of notifications are an array of %');
-select throws_like($$select pawl_bulk.submit('told', rows => '[]', notifications => '{"channel": "sql", "target": "public.told", "triggers": "failure"}')$$, 'triggers of notifications are an array of %');
+select throws_like($$select pawl_bulk.submit('told', rows => '[]', notifications => '{"channel": "sql", "target": "public.told", "triggers": ["never"]}')$$, 'triggers of notifications must be an array of %');
+select throws_like($$select pawl_bulk.submit('told', rows => '[]', notifications => '{"channel": "sql", "target": "public.told", "triggers": "failure"}')$$, 'triggers of notifications must be an array of %');
 
 -- triggers
 select done_with('good', '[{"channel": "sql", "target": "public.told", "triggers": ["completion", "completion_with_errors"]}, {"channel": "sql", "target": "public.told", "triggers": ["status_change"]}, {"channel": "sql", "target": "public.told"}]') as good \gset
@@ -121,7 +121,7 @@ select is((select state || ' ' || tries from pawl_bulk.notices where notice = :'
 update pawl_bulk.notices set due = now() - interval '1 s' where due is not null;
 select operation, notice as again, token as newer, payload ->> 'key' as key from pawl_bulk.claim_notices('w2', 'mail') \gset
 select is(:'again'::text, :'notice', 'the notice comes again, with the same key');
-select is((select problem from pawl_bulk.report_notices(jsonb_build_array(jsonb_build_object('operation', :'operation', 'notice', :'notice', 'token', :token, 'result', 'ok')), 'w1')), 'PW005: the notice is lost, or is done already', 'the late report is rejected');
+select is((select problem from pawl_bulk.report_notices(jsonb_build_array(jsonb_build_object('operation', :'operation', 'notice', :'notice', 'token', :token, 'result', 'ok')), 'w1')), 'PW005: the lease is lost, or the notice is already done', 'the late report is rejected');
 select is((select ok from pawl_bulk.report_notices(jsonb_build_array(jsonb_build_object('operation', :'operation', 'notice', :'notice', 'token', :newer, 'result', 'fail', 'message', 'the mailbox is full')), 'w2')), true, 'it may fail');
 select is((select concat_ws(' ', state, tries, message) from pawl_bulk.notices where notice = :'notice'), 'ready 2 the mailbox is full', 'and will be tried again');
 update pawl_bulk.notices set due = now() - interval '1 s' where due is not null;
@@ -175,7 +175,7 @@ reset role;
 select is((select string_agg(first_row || ' to ' || last_row, ', ' order by first_row) from pawl_bulk.unvalidated where operation = :'lost'), format('%s to %s, %s to 5000, 5001 to 6000', :first_row, :last_row, :last_row + 1), 'a worker that claims a block and does not validate it has divided it');
 select is((select count(*) from pawl_bulk.verify(:'lost')), 0::bigint, 'and nothing is wrong with that');
 delete from pawl_bulk.unvalidated where operation = :'lost' and first_row = :first_row;
-select is((select problem || ': ' || detail from pawl_bulk.verify(:'lost')), 'rows that nobody validates: 700 rows from row ' || :first_row || ' on', 'a lost block');
+select is((select problem || ': ' || detail from pawl_bulk.verify(:'lost')), 'rows without a block to validate them: 700 rows from row ' || :first_row || ' on', 'a lost block');
 select is(pawl_bulk.cancel(:'lost'), true);
 select is((select count(*) from pawl_bulk.verify(:'lost')), 0::bigint, 'what is cancelled validates nothing more, and nothing is wrong with that');
 -- a function is called only for a submitter that may call it, whatever name the submitter gives
@@ -188,7 +188,7 @@ select throws_ok(format('update pawl_bulk.operations set notified_by = ''postgre
 reset role;
 do $$ begin while (select done from pawl_bulk.advance()) > 0 loop null; end loop; end $$;
 select done from pawl_bulk.run_sql_notices() \gset
-select is((select state || ' for ' || asked_by || ': ' || message from pawl_bulk.notices where operation = :'asked'), 'ready for notices_worker: role "notices_worker", who asked for it, may not execute function public.secret(jsonb)', 'what the submitter may not execute is not executed on its behalf');
+select is((select state || ' for ' || asked_by || ': ' || message from pawl_bulk.notices where operation = :'asked'), 'ready for notices_worker: role "notices_worker", which requested it, lacks EXECUTE on function public.secret(jsonb)', 'what the submitter may not execute is not executed on its behalf');
 grant execute on function secret to notices_worker;
 update pawl_bulk.notices set due = clock_timestamp() where operation = :'asked';
 select from pawl.fire_due('pawl_bulk.notices');

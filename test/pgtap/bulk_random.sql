@@ -62,7 +62,7 @@ begin
         commit;
         insert into public.did (what, wrong) select what, string_agg(v.problem || ' ' || v.detail, '; ') from pawl_bulk.verify(o) v;
         commit;
-        exit when exists (select from public.did where wrong is not null) or (select status = 'Completed' from pawl_bulk.operations where operation = o);
+        exit when exists (select from public.did where wrong is not null) or (select status = 'Completed' or status = 'CompletedWithErrors' and not (pawl_bulk.can_retry(o)).eligible from pawl_bulk.operations where operation = o);
     end loop;
 end $$;
 select setseed(0.42) is null as ok;

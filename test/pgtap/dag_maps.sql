@@ -43,9 +43,9 @@ select is((select i.parents -> 'thumb' from pawl_dag.steps s, pawl_dag.step_inpu
 select throws_ok($$select pawl_dag.start_task('mapped', '{}')$$, '22023', 'step "thumb" needs an array in the context');
 select throws_ok($$select pawl_dag.start_task('mapped', '{"album": {"images": 7}}')$$, '22023', 'step "thumb" needs an array in the context');
 select throws_ok($$select pawl_dag.define_template('{"name": "m", "steps": [{"name": "a", "map": "x"}, {"name": "b", "map": "y", "dependencies": ["a"]}]}')$$,
-    '22023', 'mapped step "b" depends on "a", which is mapped, too');
-select throws_ok($$select pawl_dag.define_template('{"name": "m", "steps": [{"name": "a", "map": 1}]}')$$, '22023', 'map of step "a" is no path into the context');
-select throws_ok($$select pawl_dag.define_template('{"name": "m", "steps": [{"name": "a", "map": []}]}')$$, '22023', 'map of step "a" is no path into the context');
+    '22023', 'mapped step "b" depends on "a", which is also mapped');
+select throws_ok($$select pawl_dag.define_template('{"name": "m", "steps": [{"name": "a", "map": 1}]}')$$, '22023', 'map of step "a" is not a path into the context');
+select throws_ok($$select pawl_dag.define_template('{"name": "m", "steps": [{"name": "a", "map": []}]}')$$, '22023', 'map of step "a" is not a path into the context');
 
 -- a mapped SQL function
 create function public.double_it(context jsonb, inputs jsonb) returns jsonb language sql as $$ select to_jsonb((inputs ->> 'item')::int * 2) $$;

@@ -85,7 +85,7 @@ reset pawl_dag.counted;
 reset pawl_dag.picked;
 reset role;
 select is(pawl_dag._orchestrating(), false, 'no orchestrator is at work');
-select throws_ok('select pawl_dag._turn(1)', '55000', 'a turn is taken by pawl_dag.orchestrate alone', 'not even the owner can take a turn elsewhere');
+select throws_ok('select pawl_dag._turn(1)', '55000', 'only pawl_dag.orchestrate can orchestrate tasks', 'not even the owner can take a turn elsewhere');
 -- A user's trigger that changes steps while an orchestrator works has its follow-ups.
 create function meddle() returns trigger language plpgsql as $$
 begin
@@ -112,10 +112,10 @@ select is_rows(format('select steps_blocked, steps_ready, steps_satisfied from p
 
 -- No two steps of a task have the same name.
 select throws_ok(format('insert into pawl_dag.steps (task_uuid, name, namespace, handler) values (%L, %L, %L, %L)', :'task', 'b', 'default', 'x'),
-    '23505', 'there is a step "b" in the task already', 'a name that is there');
+    '23505', 'step "b" already exists in the task', 'a name that is there');
 select throws_ok(format('insert into pawl_dag.steps (task_uuid, name, namespace, handler) select %L, %L, %L, %L from generate_series(1, 2)', :'task', 'new', 'default', 'x'),
-    '23505', 'there is a step "new" in the task already', 'a name said twice');
-select throws_ok(format('update pawl_dag.steps set name = %L where task_uuid = %L and name = %L', 'b', :'task', 'c'), '23505', 'there is a step "b" in the task already', 'a name that is taken');
+    '23505', 'step "new" already exists in the task', 'a name said twice');
+select throws_ok(format('update pawl_dag.steps set name = %L where task_uuid = %L and name = %L', 'b', :'task', 'c'), '23505', 'step "b" already exists in the task', 'a name that is taken');
 select lives_ok(format('update pawl_dag.steps set name = %L where task_uuid = %L and name = %L', 'z', :'task', 'c'), 'one that is not');
 
 select is_empty('select wrong()', 'everything is as it must be');

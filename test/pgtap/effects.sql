@@ -23,8 +23,8 @@ select pawl.define('m', $$stateDiagram-v2
     [*] --> born : be_born / second_effect
     a --> b : two / first_effect, second_effect
     a --> x : fail / first_effect, failing
-    a --> hop : run_on / go_on
-    hop --> c : on
+    a --> mid : run_on / go_on
+    mid --> c : on
     a --> pushed : push / push_next
     a --> noted : note / annotate
     a --> bad : wrong / illegal_move
@@ -60,10 +60,10 @@ commit;
 select is(log_of(2), 'a>b', 'the log knows only the second');
 truncate diary;
 
-update t set state = 'hop' where id = 3;
+update t set state = 'mid' where id = 3;
 select is((select state from t where id = 3), 'c', 'an effect can move its own row further');
-select is(log_of(3), 'a>hop>c', 'both state changes are logged in order');
-select is(pawl.fire('t', 4, 'run_on'), 'hop', 'fire answers with the state its event leads to');
+select is(log_of(3), 'a>mid>c', 'both state changes are logged in order');
+select is(pawl.fire('t', 4, 'run_on'), 'mid', 'fire answers with the state its event leads to');
 select is((select state from t where id = 4), 'c', 'while the effect led the row further');
 
 update t set state = 'pushed' where id = 20;
@@ -120,8 +120,8 @@ select pawl.define('p', $$stateDiagram-v2
     [*] --> a
     a --> b : go / p_effect
     b --> a : back / p_effect
-    a --> hop : run_on / p_on
-    hop --> c : on / p_effect$$) \g /dev/null
+    a --> mid : run_on / p_on
+    mid --> c : on / p_effect$$) \g /dev/null
 select pawl.enforce('p', 'state', 'p'), pawl.enable_log('p', 'state') \g /dev/null
 insert into p values (1, 'a', 11), (2, 'a', 12);
 truncate diary;
@@ -131,10 +131,10 @@ update p set state = 'a' where id = 1;
 select results_eq('select diary()', array['1 a->b 11 in p_rest', '1 b->a 13 in p_a'],
                   'effects of a move between partitions see both rows in the root''s order of columns');
 truncate diary;
-update p set state = 'hop' where id = 2;
+update p set state = 'mid' where id = 2;
 select is((select state from p where id = 2), 'c', 'an effect moves on a row that has just changed partition');
-select results_eq('select diary()', array['2 hop->c 12 in p_rest'], 'with its own effect');
-select is((select string_agg(to_state, '>' order by sort_key) from p_transitions where subject_id = 2), 'a>hop>c', 'logged in order');
+select results_eq('select diary()', array['2 mid->c 12 in p_rest'], 'with its own effect');
+select is((select string_agg(to_state, '>' order by sort_key) from p_transitions where subject_id = 2), 'a>mid>c', 'logged in order');
 select is_empty($$select * from pawl.verify('p')$$, 'nothing is wrong with the partitioned table');
 
 -- A strict effect is not called without an old row.

@@ -97,7 +97,7 @@ select rejects($$set local pawl.events = '{write}'; update document set state = 
 update document set pages = 11 where id = 13;
 select rejects($$set local pawl.events = '{write,review}'; update document set state = 'reviewed'
         where id = 13$$, 'PW003',
-    'guard public.fits refuses the transition from "written" to "reviewed" in machine "review" | Row (id)=(13) of '
+    'guard public.fits rejects the transition from "written" to "reviewed" in machine "review" | Row (id)=(13) of '
     'public.document: public.fits(old, new) is not true. Event 2 of 2: "write", "review".', 'a guard of the second');
 select lives_ok($$set local pawl.events = '{write,review}'; update document set state = 'reviewed', pages = 9
         where id = 13$$,
@@ -243,7 +243,7 @@ select throws_ok($$select pawl.fire('job', 2, events => '{pause,resume}', proces
     'not the owner');
 select throws_ok($$select pawl.fire('job', 2, events => '{give_up,start}', processor => 'w', token => 1)$$,
     'PW005', null,
-    'a stale token fences the whole list');
+    'a stale token rejects the whole list');
 select pawl.fire('job', 2, events => '{give_up,start,pause}', processor => 'w', token => 2) \g /dev/null
 select is(job_is(2), 'waiting - - 3 3 60',
     'the token that is shown is compared once; the timer of the last state is set');

@@ -62,20 +62,20 @@ begin
     return coalesce(said, 'nothing');
 end $$;
 select matches(after_change(member, format('alter table %s disable trigger %I', member, tgname)),
-               case when function = 'pawl.protect_record()'::regprocedure and member::text ~ '_pruned$' then 'is not guarded' else 'disabled.*' || replace(tgname, '!', '.') end,
+               case when function = 'pawl.protect_record()'::regprocedure and member::text ~ '_pruned$' then 'are missing or disabled' else 'disabled.*' || replace(tgname, '!', '.') end,
                format('%I on %s is disabled', tgname, member)) from ours order by member::text, tgname;
 select matches(after_change(member, format('drop trigger %I on %s', tgname, member)),
-               case when function = 'pawl.protect_record()'::regprocedure and member::text ~ '_pruned$' then 'is not guarded' else 'missing.*' || replace(tgname, '!', '.') end,
+               case when function = 'pawl.protect_record()'::regprocedure and member::text ~ '_pruned$' then 'are missing or disabled' else 'missing.*' || replace(tgname, '!', '.') end,
                format('%I on %s is dropped', tgname, member)) from ours where is_own order by member::text, tgname;
 -- the same function and name, under a condition that is never true
 select matches(after_change(member, regexp_replace(replace(definition, 'CREATE TRIGGER', 'CREATE OR REPLACE TRIGGER'),
                             '( WHEN \(.*\))? EXECUTE FUNCTION', ' WHEN (false) EXECUTE FUNCTION')),
-               case when function = 'pawl.protect_record()'::regprocedure and member::text ~ '_pruned$' then 'is not guarded' else '(moment|missing).*' || replace(tgname, '!', '.') end,
+               case when function = 'pawl.protect_record()'::regprocedure and member::text ~ '_pruned$' then 'are missing or disabled' else '(definition|missing).*' || replace(tgname, '!', '.') end,
                format('%I on %s has a condition', tgname, member)) from ours where is_own order by member::text, tgname;
 -- and on INSERT alone, or on TRUNCATE and not
 select matches(after_change(member, regexp_replace(replace(definition, 'CREATE TRIGGER', 'CREATE OR REPLACE TRIGGER'), '(BEFORE|AFTER) .* ON (?=\S+ (FOR|REF))',
                             case when tgtype & 32 > 0 or tgtype & 28 = 4 then '\1 DELETE ON ' else '\1 INSERT ON ' end)),
-               case when function = 'pawl.protect_record()'::regprocedure and member::text ~ '_pruned$' then 'is not guarded' else '(moment|missing).*' || replace(tgname, '!', '.') end,
+               case when function = 'pawl.protect_record()'::regprocedure and member::text ~ '_pruned$' then 'are missing or disabled' else '(definition|missing).*' || replace(tgname, '!', '.') end,
                format('%I on %s fires at another moment', tgname, member))
   from ours where is_own and definition !~ 'deferred|REFERENCING' order by member::text, tgname;
 

@@ -18,11 +18,11 @@ end $$;
 select pawl_dag.define_template('{"name": "order", "steps": [{"name": "a"}, {"name": "b", "dependencies": ["a"]}]}') is not null as ok;
 select pawl_dag.start_task('order', '{"id": 1}') as task \gset
 select is(rejection($$select pawl_dag.start_task('order', '{"id": 1}')$$),
-    format('23505: such a task "order" is there already. Task %s (pending) has the identity key "%s". select * from pawl_dag.tasks where task_uuid = ''%s''; one more: identity_key => ''...''',
+    format('23505: task "order" with this identity already exists. Task %s (pending) has the identity key "%s". select * from pawl_dag.tasks where task_uuid = ''%s''; to create another one: identity_key => ''...''',
         :'task', (select identity_key from pawl_dag.tasks where task_uuid = :'task'), :'task'), 'a task that is there is named');
 select is(rejection($$select pawl_dag.start_tasks('order', array['{"id": 2}', '{"id": 1}', '{"id": 3}']::jsonb[])$$) ~ format('^23505.*Task %s ', :'task'), true, 'one among many');
-select is(rejection($$select pawl_dag.start_tasks('order', array['{"id": 4}', '{"id": 4}']::jsonb[])$$) ~ '^23505: two of the tasks "order" are the same. 2 of them have', true, 'one that is said twice');
-select is(rejection($$select pawl_dag.start_tasks('order', array['{"id": 5}', '{"id": 6}']::jsonb[], identity_keys => array['k', 'k'])$$) ~ '^23505: two of the tasks "order" are the same. 2 of them have the identity key "k"', true, 'by a key');
+select is(rejection($$select pawl_dag.start_tasks('order', array['{"id": 4}', '{"id": 4}']::jsonb[])$$) ~ '^23505: tasks "order" have the same identity. 2 of them have', true, 'one that is said twice');
+select is(rejection($$select pawl_dag.start_tasks('order', array['{"id": 5}', '{"id": 6}']::jsonb[], identity_keys => array['k', 'k'])$$) ~ '^23505: tasks "order" have the same identity. 2 of them have the identity key "k"', true, 'by a key');
 select is((select count(*) from pawl_dag.tasks), 1::bigint, 'and nothing of such a call remains');
 select is((select count(*) from pawl_dag.start_tasks('order', array['{"id": 1}', null]::jsonb[], identity_keys => array['other', null])), 2::bigint, 'another key is another task; without one the context tells');
 select is(rejection($$select pawl_dag.start_task('order', '{}')$$) ~ '^23505', true, 'no context is an empty one');
@@ -32,7 +32,7 @@ select pawl_saga.define('{"flow": "linear", "name": "trip", "children": [{"task"
 select is(pawl_saga.define('{"flow": "linear", "name": "trip", "children": [{"task": "a", "execute": "sql:public.f"}]}'), :'definition'::uuid, 'a flow''s definition said again too');
 select pawl_saga.create_flow(:'definition') as flow \gset
 select is(rejection(format('select pawl_saga.create_flow(%L, flow => %L)', :'definition', :'flow')),
-    format('23505: flow %s is there already. It is a flow "trip", and PENDING. leave the id out, and it gets one of its own', :'flow'), 'a flow that is there is named');
+    format('23505: flow %s already exists. It is flow "trip", in state PENDING. omit the id to get a new one', :'flow'), 'a flow that is there is named');
 
 select pawl_bulk.define('{"name": "rows", "handler": "hands"}') as version \gset
 select is(pawl_bulk.define('{"name": "rows", "handler": "hands"}'), :version, 'and an operation''s');

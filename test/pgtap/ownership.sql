@@ -122,8 +122,8 @@ select holds($$select pawl.fire('job', 18, 'redo', processor => 'w2')$$, 18, 'ru
 
 -- Operator events: for members of pawl_operator and the owner of the table; they make the owner's token stale.
 select take(19, 'w1'), take(20, 'w1');
-create role ops; create role plain_worker; grant pawl_operator to ops; grant select, update on job to ops, plain_worker; grant select on job_transitions to ops, plain_worker;
-set role plain_worker;
+create role ops; create role other_worker; grant pawl_operator to ops; grant select, update on job to ops, other_worker; grant select on job_transitions to ops, other_worker;
+set role other_worker;
 select rejected($$update job set state = 'gone' where id = 19$$, 'PW004', 'an operator event needs an operator');
 select rejected($$set pawl.processor = 'w2'; select pawl.fire('job', 19, 'cancel')$$, 'PW004', 'another worker is none');
 select holds($$set pawl.processor = 'w1'; select pawl.fire('job', 20, 'cancel')$$, 20, 'gone - 1 1 -', 'the owner may do what an operator may');

@@ -21,12 +21,12 @@ select define('plain', jsonb_build_array(step('a'), step('b'))) as plain \gset
 select is(define('plain', jsonb_build_array(step('a'), step('b'))), :'plain'::uuid, 'the same structure is the same version');
 select throws_ok(format('update pawl_saga.nodes set name = %L where definition_uuid = %L', 'x', :'plain'), 'PW006', null, 'versions are immutable');
 select throws_ok($$select define('twice', jsonb_build_array(step('a'), step('a')))$$, 'PW007', null, 'a name given twice is rejected');
-select throws_ok($$select pawl_saga.start('nobody')$$, 'PW008', null, 'an unknown flow');
+select throws_ok($$select pawl_saga.start('missing')$$, 'PW008', null, 'an unknown flow');
 
 select pawl_saga.start('plain') as f \gset
 select is(state(:'f'), 'RUNNING: a PENDING, b PENDING', 'a flow begins');
 select throws_ok(format('select pawl_saga.run(%L)', :'f'), '55000', null, 'and is not begun twice');
-select throws_ok(format('update pawl_saga.tasks set state = %L where flow_uuid = %L and name = %L', 'RUNNING', :'f', 'b'), null, null, 'what is not ready cannot run');
+select throws_ok(format('update pawl_saga.tasks set state = %L where flow_uuid = %L and name = %L', 'RUNNING', :'f', 'b'), 'PW003', null, 'what is not ready cannot run');
 select work();
 select is(state(:'f'), 'SUCCESS: a SUCCESS, b SUCCESS', 'and succeeds');
 select is((select string_agg(state, ',' order by run) from pawl_saga.runs where flow_uuid = :'f'), 'SUCCESS', 'so does its engine');
@@ -160,7 +160,7 @@ select pawl_saga.post('hopeless') as hopeless \gset
 update pawl_saga.jobs set max_attempts = 1 where job_uuid = :'hopeless';
 select pawl_saga.claim_job(job_uuid, 'c1') from pawl_saga.jobs where name = 'hopeless' \g /dev/null
 select pawl_saga.abandon_job(job_uuid, 'c1') from pawl_saga.jobs where name = 'hopeless' \g /dev/null
-select is((select trashed_for from pawl_saga.jobs where name = 'hopeless'), 'given up too often', 'what is given up too often is trashed');
+select is((select trashed_for from pawl_saga.jobs where name = 'hopeless'), 'abandoned too often', 'what is abandoned too often is trashed');
 
 -- privileges
 create role saga_worker in role pawl_worker;

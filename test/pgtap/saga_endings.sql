@@ -222,7 +222,7 @@ begin
 end $$;
 create function stuck() returns text language sql as $$
     select string_agg(distinct v.problem || ' (' || coalesce(v.atom, '') || ' of ' || v.flow_uuid || ')', E'\n') from pawl_saga.verify() v
-     where v.problem in ('nothing is under way', 'is ready, and cannot be claimed', 'blockers are counted wrongly') $$;
+     where v.problem in ('no work is in progress', 'is ready, and cannot be claimed', 'the number of blockers is wrong') $$;
 create function drive(most int, out rounds int, out trouble text) language plpgsql as $$
 declare idle int := 0;
 begin

@@ -45,7 +45,7 @@ select is((select string_agg(distinct processor, ',') from pawl_saga.intentions)
 select pawl_saga.start('f') as other \gset
 update pawl_saga.tasks set intention = 'REVERT' where flow_uuid = :'other' and name = 'never';
 select is(public.intended(:'other', 'never'), 'REVERT PENDING', 'a change by hand is recorded');
-select throws_ok('update pawl_saga.intentions set to_intention = ''EXECUTE''', 'PW006', 'the record of intentions is immutable', 'it is not changed');
+select throws_ok('update pawl_saga.intentions set to_intention = ''EXECUTE''', 'PW006', 'the log of intentions is immutable', 'it is not changed');
 select throws_ok('delete from pawl_saga.intentions', 'PW006', null, 'nor deleted');
 select throws_ok('truncate pawl_saga.intentions', 'PW006', null, 'nor emptied');
 set role pawl_worker;

@@ -33,32 +33,49 @@ select is((select r.flow_uuid::text || ' ' || r.node from pawl_saga.report(jsonb
 select is(say(:'a', '{"result": {"n": 1}, "failure": null}'), 'true SUCCESS', 'a result');
 select is(say(:'a', '{"result": {"n": 1}}'), 'true SUCCESS', 'sent again');
 select is(say(:'a', '{"result": {"n": 1.0}, "note": "x"}'), 'true SUCCESS', 'compared by value');
-select is(say(:'a', said), 'false PW005 the task has another outcome already SUCCESS', said::text || ' was not recorded')
-  from unnest(array['{"result": {"n": 2}}', '{"result": null}', '{}', '{"result": "1"}']::jsonb[]) said;
+select is(say(:'a', said), 'false PW005 the task already has another outcome SUCCESS', said::text || ' was not recorded')
+  from unnest(array['{"result": {"n": 2}}', '{"result": null}', '{"result": "1"}']::jsonb[]) said;
+select is(say(:'a', '{}'), 'false 22023 an element must have a result or a failure; only a revert can be reported without SUCCESS',
+    'nor is nothing');
 select is((select left(problem, 5) from pawl_saga.report(jsonb_build_array(:'a'::jsonb || '{"result": {"n": 1}}'), 'w2')), 'PW005', 'another processor has not reported it');
-select is(say(:'a', '{"failure": {"message": "no"}}'), 'false PW005 the task has another outcome already SUCCESS', 'nor is a failure after the success');
+select is(say(:'a', '{"failure": {"message": "no"}}'), 'false PW005 the task already has another outcome SUCCESS', 'nor is a failure after the success');
 select is((select result from pawl_saga.tasks where flow_uuid = :'f' and name = 'a'), '{"n": 1}', 'what counted stays');
 select claimed() as b \gset
 select is(say(:'b', '{"result": null, "failure": {"message": "no"}}'), 'true FAILURE', 'a failure');
 select is(say(:'b', '{"failure": {"message": "no"}}'), 'true FAILURE', 'sent again');
-select is(say(:'b', '{"failure": {"message": "no", "type": "x"}}'), 'false PW005 the task has another outcome already FAILURE', 'another failure was not recorded');
-select is(say(:'b', '{"result": 1}'), 'false PW005 the task has another outcome already FAILURE', 'nor is a result after the failure');
-select is(say(:'b', '{}'), 'false PW005 the task has another outcome already FAILURE', 'an empty one neither');
+select is(say(:'b', '{"failure": {"message": "no", "type": "x"}}'), 'false PW005 the task already has another outcome FAILURE', 'another failure was not recorded');
+select is(say(:'b', '{"result": 1}'), 'false PW005 the task already has another outcome FAILURE', 'nor is a result after the failure');
+select is(say(:'b', '{}'), 'false 22023 an element must have a result or a failure; only a revert can be reported without FAILURE',
+    'an empty one neither');
 select claimed() as b \gset
 select is(say(:'b', '{"result": "undone"}'), 'true REVERTED', 'a revert');
 select is(say(:'b', '{"result": "undone"}'), 'true REVERTED', 'sent again');
-select is(say(:'b', '{}'), 'false PW005 the task has another outcome already REVERTED', 'another revert result was not recorded');
-select is(say(:'b', '{"failure": {"message": "late"}}'), 'false PW005 the task has another outcome already REVERTED', 'a failure after the revert is not recorded');
+select is(say(:'b', '{}'), 'false PW005 the task already has another outcome REVERTED', 'another revert result was not recorded');
+select is(say(:'b', '{"failure": {"message": "late"}}'), 'false PW005 the task already has another outcome REVERTED', 'a failure after the revert is not recorded');
 select claimed() as a \gset
 select is(say(:'a', '{"failure": {"message": "stuck"}}'), 'true REVERT_FAILURE', 'a revert fails');
 select is(say(:'a', '{"failure": {"message": "stuck"}}'), 'true REVERT_FAILURE', 'sent again');
-select is(say(:'a', '{"failure": {"message": "stuck more"}}'), 'false PW005 the task has another outcome already REVERT_FAILURE', 'another failure was not recorded');
-select is(say(:'a', '{"result": "undone"}'), 'false PW005 the task has another outcome already REVERT_FAILURE', 'it was not undone');
--- nothing reported for it is nothing
+select is(say(:'a', '{"failure": {"message": "stuck more"}}'), 'false PW005 the task already has another outcome REVERT_FAILURE', 'another failure was not recorded');
+select is(say(:'a', '{"result": "undone"}'), 'false PW005 the task already has another outcome REVERT_FAILURE', 'it was not undone');
+-- an execution without an outcome is rejected, alone; a revert is done without one
 select pawl_saga.start('f') as f \gset
-select claimed() as a \gset
-select is(say(:'a', '{}'), 'true SUCCESS', 'no result');
-select is(say(:'a', '{"result": null}'), 'true SUCCESS', 'is null');
+select pawl_saga.start('f') as g \gset
+select jsonb_object_agg(case c.flow_uuid when :'f' then 'f' else 'g' end,
+    jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)) as both from pawl_saga.claim('w', batch => 2) c \gset
+select results_eq(format($$select ok, problem, state from pawl_saga.report(jsonb_build_array(%L::jsonb -> 'f', (%1$L::jsonb -> 'g') || '{"result": 1}'), 'w') order by ok$$, :'both'),
+    $$values (false, '22023 an element must have a result or a failure; only a revert can be reported without', 'RUNNING'), (true, null, 'SUCCESS')$$,
+    'an element without an outcome is rejected, and the other counts');
+select is(say(:'both'::jsonb -> 'f', '{"note": "done"}'), 'false 22023 an element must have a result or a failure; only a revert can be reported without RUNNING',
+    'another field is no outcome');
+select is((select result from pawl_saga.tasks where flow_uuid = :'f' and name = 'a'), null, 'nothing is recorded');
+select is(say(:'both'::jsonb -> 'f', '{"result": null}'), 'true SUCCESS', 'a result that is null is one');
+select is(say(:'both'::jsonb -> 'f', '{"result": null}'), 'true SUCCESS', 'sent again');
+select claimed() as b \gset
+select is(say(:'b', '{"failure": {"message": "no"}}'), 'true FAILURE', 'a failure, and all is reverted');
+select claimed() as b \gset
+select is(say(:'b', '{}'), 'true REVERTED', 'a revert without a result');
+select is(say(:'b', '{}'), 'true REVERTED', 'sent again');
+select pawl_saga.suspend(x) from unnest(array[:'f', :'g']::uuid[]) x \g /dev/null
 select pawl_saga.suspend(:'f') \g /dev/null
 
 -- a failure that the database recorded is not the worker's report
@@ -68,7 +85,7 @@ select claimed() as a \gset
 update pawl_saga.tasks set timeout_at = now() - interval '1 s' where flow_uuid = :'t';
 select pawl_saga.time_out_tasks() \g /dev/null
 select jsonb_build_object('fence', fence, 'failure', failure) as timed_out from pawl_saga.tasks where flow_uuid = :'t' \gset
-select is(say(:'a', :'timed_out'), 'false PW005 the task has another outcome already FAILURE', 'a timeout is not the worker''s failure');
+select is(say(:'a', :'timed_out'), 'false PW005 the task already has another outcome FAILURE', 'a timeout is not the worker''s failure');
 select pawl_saga.suspend(:'t') \g /dev/null
 select pawl_saga.resume(:'f') \g /dev/null
 

@@ -13,7 +13,7 @@ create function public.states(flow uuid) returns text language sql as $$
 
 -- Where it has nothing to undo
 select pawl_saga.create_flow(:'definition') as fresh \gset
-select throws_ok(format('select pawl_saga.revert(%L, %L)', :'fresh', 'x'), '55000', 'the flow has nothing that is to be undone', 'a pending flow');
+select throws_ok(format('select pawl_saga.revert(%L, %L)', :'fresh', 'x'), '55000', 'the flow has nothing to revert', 'a pending flow');
 select throws_ok('select pawl_saga.revert(pawl.uuid_v7(), ''x'')', 'P0002', null, 'no such flow');
 
 -- While it runs: what is under way finishes and is then undone
@@ -38,7 +38,7 @@ select throws_ok(format('select pawl_saga.revert(%L, %L)', :'flow', 'x'), '55000
 create function public.work_on(flow uuid) returns void language plpgsql as $$
 begin
     perform pawl_saga.run_sql_tasks();
-    perform pawl_saga.report(coalesce(jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)), '[]'), 'me') from pawl_saga.claim('me') c;
+    perform pawl_saga.report(coalesce(jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence, 'result', 1)), '[]'), 'me') from pawl_saga.claim('me') c;
     perform pawl_saga.run_sql_tasks();
 end $$;
 select pawl_saga.start('trip') as flow \gset

@@ -28,7 +28,7 @@ select is((select taken_at from pawl_saga.signals where signal_uuid = :'other'),
 select is((select arguments from pawl_saga.claim('w')), '{"by": "ann"}', 'its payload is the result');
 select is((select string_agg(to_state, ',' order by created_at, id) from pawl_saga.timeline where flow_uuid = :'f' and who = 'approval' and from_state is not null), 'RUNNING,SUCCESS', 'by the transitions of every task');
 select throws_ok(format('select pawl_saga.signal(%L, %L)', pawl.uuid_v7(), 'x'), 'P0002', null, 'no such flow');
-select throws_ok(format('select pawl_saga.signal(%L, %L)', :'f', ''), '22004', null, 'a signal has a name');
+select throws_ok(format('select pawl_saga.signal(%L, %L)', :'f', ''), '22004', null, 'name must not be empty');
 
 -- one that came earlier, by plain SQL; each is taken once
 select define('twice', '[{"task": "a", "signal": "go"}, {"task": "b", "signal": "go", "timeout_seconds": 3600}]', '{"retry": "Times", "name": "r", "attempts": 2}') \g /dev/null

@@ -61,6 +61,7 @@ my @ambiguous = (
 my @allowed = (
 	[ 'who', qr/\b(?:users?|operators?|callers?|persons?|people|readers?|maintainers?|developers?|engineers?|attackers?|administrators?|admins?|customers?|authors?|contributors?|everyone|anyone|someone|one|those|colleagues?|clerks?|managers?),? (?:\([^)]*\) )?who(?:m)?\b/i, 'people are who' ],
 	[ 'who', qr/\bwho (?:am i|you are|did|changed|may do|acts|acted|may call|called)\b/i, 'a question about people: who did it' ],
+	[ 'who', qr/\bt\.who\b|\bAS who\b|\btime, who\b/, 'a column of pawl_saga.timeline' ],
 	[ 'who', qr/\bpersons to whom the Software\b/, 'the words of a license' ],
 	[ 'holder', qr/\bCOPYRIGHT HOLDERS\b/, 'the words of a license' ],
 	[ 'fence', qr/\b(?:lease_until|node or) fence\b/, 'a column of the packs, in a list of columns' ],
@@ -72,6 +73,7 @@ my @allowed = (
 	[ 'move', qr/\bmoves? (?:\w+ ){0,3}(?:partitions?|folders?|files?)\b/i, 'a row that PostgreSQL moves between partitions; a file that goes elsewhere' ],
 	[ 'edge', qr/\bedge cases?\b/i, 'English' ],
 	[ 'edge', qr/./, 'a workflow is a graph of steps, and edges are what graphs have', qr/dag|saga|graph|flow|workflow|layout|compiler_test/i ],
+	[ 'edge', qr/\bpawl_dag\.edges\b/, 'a table that the seed names' ],
 	[ 'edge', qr/\b(?:steps and edges|N × M edges)\b/, 'the edges of a workflow\'s graph' ],
 	[ 'tail', qr/\btail -|\btail \+|exec tail|tail call/i, 'the program tail' ],
 	[ 'hand', qr/\bby hand\b|\b(?:other|one|left|right|second)[- ]hand\b|\bhands? (?:over|out|on|back|it|them|to|down)\b|hand-(?:written|made)/i, 'English: by hand; the verb' ],
@@ -79,6 +81,7 @@ my @allowed = (
 	[ 'refuse, refusal', qr/\bconnections? (?:is |was |are |were )?refused\b|\bECONNREFUSED\b|refused connections?/i, 'what the operating system calls it' ],
 	[ 'attachment', qr/\bContent-Disposition\b|\battachment;/i, 'an HTTP header' ],
 	[ 'fence', qr/\bcode fences?\b|\bfenced (?:code )?blocks?\b|\bmemory fences?\b/i, 'Markdown; the processor' ],
+	[ 'fence', qr/\b[a-z]\.fence\b/, 'a column of the packs' ],
 	[ 'journal', qr/\bsystemd\b|\bjournalctl\b|\bjournald?'s\b|\bthe system journal\b/i, 'systemd\'s journal' ],
 	[ 'arrow', qr/\barrow keys?\b|ArrowUp|ArrowDown|ArrowLeft|ArrowRight/i, 'a key of the keyboard' ],
 );
@@ -93,7 +96,7 @@ my %given = (
 	ArrowUp => 'the DOM', ArrowDown => 'the DOM', ArrowLeft => 'the DOM', ArrowRight => 'the DOM',
 );
 # Fields of the HTTP API that the console reads (they change there first), and a theme of Mermaid.
-my %field = map { $_ => 1 } qw(lapsed refusals who edges edgeLabelBackground);
+my %field = map { $_ => 1 } qw(refusals who edges edgeLabelBackground);
 my $graph = qr/dag|saga|graph|flow|workflow|layout/i;
 
 # Files whose words are data, or frozen, or this list of words.

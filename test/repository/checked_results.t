@@ -18,9 +18,9 @@ only() {
     fi
 }
 
-only "results of libpqxx become sql::Rows at once" 'pqxx::(result|row|field)\b' client/src/rows.hpp client/src/rows.cpp
-only "statements are run by sql::run" '\b(exec_params|exec_prepared|exec0|exec1|exec_n|query_value)\b|[.>]exec\(' client/src/sql.hpp
-only "values of libpq are taken by value_of" '\bPQ(getvalue|getlength|fsize)\b' client/src/libpq.cpp
-only "JSON is parsed by parse_json" 'json::(parse|sax_parse|accept)\(|Json::parse\(' client/src/json_text.cpp client/src/broker_names.cpp client/api/routes.cpp client/cli/problems.cpp
-only "values of the library's users are written by json_text" 'json::error_handler_t::replace' client/src/json_text.cpp client/src/broker_names.cpp client/api/problem.cpp client/daemon/log.cpp
+only "results of libpqxx become sql::Rows at once" 'pqxx::(result|row|field)\b' client/lib/rows.hpp client/lib/rows.cpp
+only "statements are run by sql::run" '\b(exec_params|exec_prepared|exec0|exec1|exec_n|query_value)\b|[.>]exec\(' client/lib/sql.hpp
+only "values of libpq are taken by value_of" '\bPQ(getvalue|getlength|fsize)\b' client/lib/libpq.cpp
+only "JSON is parsed by parse_json" 'json::(parse|sax_parse|accept)\(|Json::parse\(' client/lib/json_text.cpp client/worker/broker_names.cpp client/http/routes.cpp client/cli/problems.cpp
+only "values of the library's users are written by json_text" 'json::error_handler_t::replace' client/lib/json_text.cpp client/worker/broker_names.cpp client/http/problem.cpp client/daemon/log.cpp
 echo "1..$count"

@@ -30,7 +30,7 @@ is "which wait for another attempt" "$(sql -c "$broken and due is not null")" "3
 worker ben -c "select count(*) from pawl.claim(null::job, processor => 'ben', lease => '1 ms', batch => 3)" >/dev/null
 until [ "$(sql -c "select count(*) from job where greatest(lease, due) >= clock_timestamp()")" = 0 ]; do sleep 0.01; done
 is "a round of the duties says nothing" "$(sql -U caretaker -f duties.sql)" ""
-is "they took what was ben's" "$(sql -c "select count(*) from job_transitions where event = 'lapse' and metadata ->> 'lost_owner' = 'ben'")" "3"
+is "they took what was ben's" "$(sql -c "select count(*) from job_transitions where event = 'expire' and metadata ->> 'lost_owner' = 'ben'")" "3"
 is "and made claimable what had broken" "$(sql -c "$broken and state = 'ready' and due is null")" "3"
 is "nothing is wrong" "$(sql -c "select count(*) from pawl.verify('job')")" "0"
 echo "1..$count"

@@ -1,6 +1,7 @@
 #!/usr/bin/env perl
-# A test asserts the thing itself. No test passes whatever happened, skips for want of a file that belongs here,
-# counts the examples of a page instead of comparing what they give, or refers to a document outside the repository.
+# A test asserts the thing itself. No test passes whatever happened, accepts two outcomes, skips for want of a file that
+# belongs here, counts the examples of a page instead of comparing what they give, or refers to a document outside the
+# repository.
 use strict;
 use warnings;
 use File::Find;
@@ -19,6 +20,16 @@ my @faults = (
 	[ qr/\bGTEST_SKIP\b/, 'a unit test needs nothing that could be absent', q{    GTEST_SKIP() << "no cases";} ],
 	[ qr/\bcmp_ok\s*\(\s*(?:scalar\s*\(?\s*)?\@\w*blocks\b/, 'counts examples: compare what they give (Page.pm)',
 		q{cmp_ok(scalar @blocks, '>', 3, 'examples');} ],
+	[ qr/\bthrows_ok\s*\(.*(?:\$\$|'|\))\s*,\s*null\s*,\s*null\s*,/i, 'accepts any error: name the SQLSTATE',
+		q{select throws_ok('delete from t', null, null, 'not by hand');} ],
+	[ qr/\bisnt\s*\(\s*(?:end_program|outcome|code_of|says|said)\s*\(|\bisnt\s*\(\s*\$status\b/,
+		'accepts any failure: name the one that is right', q{isnt(end_program($run), 0, 'it ends');} ],
+	[ qr/\bok\s*\(.*\bin\s*\(\s*'[0-9A-Z]{5}'\s*,/i, 'accepts two outcomes: name the one that is right',
+		q{select ok(code_of(s) in ('PW003', '42501'), 'rejected');} ],
+	[ qr/\blike\s*\(.*qr\/\^?\((?:\?:)?\d{3}\|\d{3}/, 'accepts two outcomes: name the one that is right',
+		q{like(status_of('/'), qr/^(403|415)$/, 'rejected');} ],
+	[ qr/\bEXPECT_TRUE\s*\(.*==.*\|\|.*==/, 'accepts two outcomes: name the one that is right',
+		q{    EXPECT_TRUE(code == "a" || code == "b");} ],
 	[ qr{\.\./shared\b(?!/\w+\.psql)|\bDESIGN(?:\.md)?\s+\d|\bSTYLE\.md\b|(?<![\w/.])reference/\w|\bseed-\w+\.txt},
 		'refers to a document outside the repository', q{-- every path of DESIGN 3.2} ],
 );

@@ -1,7 +1,7 @@
 -- The words of rejections: code, message, DETAIL, HINT. Errors of the diagrams are at the end, each with its line and column.
 set client_min_messages to error;
-create schema refusals;
-set search_path = refusals, public;
+create schema rejections;
+set search_path = rejections, public;
 create function say(statement text) returns setof text language plpgsql as $$
 declare m text; d text; h text;
 begin
@@ -89,4 +89,4 @@ select severity, code, line, col, message from diagrams d, pawl.check(d.diagram)
 \pset format aligned
 set client_min_messages to warning;
 drop table orders, strange, other, diagrams cascade;
-drop schema refusals cascade;
+drop schema rejections cascade;

@@ -129,8 +129,8 @@ becomes('a long row that is allowed', "a\n" . 'y' x 2_000_000 . "\n", [ '--longe
 my $before = one($node, 'select count(*) from pawl_bulk.operations', 'wide');
 for my $case (
 	[ 'a map of a column that is not there', "a,b\n", [ '--rename', 'c=d' ], 3, qr/the header has no column "c"/ ],
-	[ 'two columns of one name', "a,a\n1,2\n", [], 3, qr/two columns are called "a"/ ],
-	[ 'an empty file without columns', '', [], 3, qr/the columns of the CSV are not known/ ],
+	[ 'two columns of one name', "a,a\n1,2\n", [], 3, qr/duplicate column "a"/ ],
+	[ 'an empty file without columns', '', [], 3, qr/the columns of the CSV are unknown/ ],
 	[ 'the delimiter is the quote', "a\n", [ '--delimiter', '"' ], 3, qr/the delimiter must be neither/ ],
 	[ 'a delimiter of two bytes', "a\n", [ '--delimiter', "\xC2\xA7" ], 2, qr/--delimiter must be one ASCII character/ ],
 	[ 'an encoding that is none', "a\n", [ '--encoding', 'klingon' ], 2, qr/unknown encoding klingon/ ],

@@ -85,7 +85,7 @@ my $file = "$ENV{TESTDATADIR}/answers";
 open my $out, '>', $file or die $!;
 print $out JSON::PP->new->utf8->allow_nonref->encode($_), "\n" for @answers;
 close $out;
-my $misfits = `python3 $FindBin::Bin/fits_openapi.py $FindBin::Bin/../../client/api/openapi.json < $file 2>&1`;
+my $misfits = `python3 $FindBin::Bin/fits_openapi.py $FindBin::Bin/../../client/http/openapi.json < $file 2>&1`;
 is($misfits, '', scalar(@answers) . ' answers fit the document');
 
 is(end_program($api->{run}, 'TERM'), 0, 'the daemon ends');

@@ -44,7 +44,7 @@ is(metric('pawld_broker_connected'), 0, 'and has it no more');
 cmp_ok(metric('pawld_broker_failures_total'), '>', 0, 'which counts');
 is((http_get($port, '/healthz'))[0], 200, 'a daemon without its broker is well');
 $worker = told_worker($node, \%settings, alone => 1);
-log_has($worker, qr/no messages, work is looked for instead: broker 127\.0\.0\.1:\d+: cannot connect/);
+log_has($worker, qr/no messages, polling for work instead: broker 127\.0\.0\.1:\d+: cannot connect/);
 begin_tasks($node, 20);
 all_done($node, 'without the broker');
 $broker->start;

@@ -17,11 +17,11 @@ my %settings = (PAWL_PROVIDER => 'pgmq');
 
 # Not installed: said, and done without.
 my $daemon = publisher($node, \%settings, alone => 1);
-log_has($daemon, qr/consumer made/);
+log_has($daemon, qr/consumer created/);
 begin_tasks($node, 10);
 log_has($daemon, qr/nothing is published.*pgmq/);
 my $worker = told_worker($node, \%settings, alone => 1);
-log_has($worker, qr/no messages, work is looked for instead: .*pgmq/);
+log_has($worker, qr/no messages, polling for work instead: .*pgmq/);
 all_done($node, 'without the extension');
 
 # Installed while they run.

@@ -86,7 +86,7 @@ is(sample($seen, 'pawl_completion_latency_seconds_count', qr/event="(finish|fail
 is(sample($seen, 'pawl_queue_claimable', qr/relation="jobs"/), 7, 'depth of a queue');
 is(sample($seen, 'pawl_outbox_behind_events', qr/consumer="reader"/), one($node, "select behind from pawl.consumers where consumer = 'reader'"), 'a consumer that does not read is behind');
 cmp_ok(sample($seen, 'pawl_outbox_lag_seconds'), '>', 0, 'and for how long');
-is(sample($seen, 'pawld_api_connections_most'), 8, 'the pool of the API');
+is(sample($seen, 'pawld_api_connections_max'), 8, 'the pool of the API');
 cmp_ok(sample($seen, 'pawld_duty_duration_seconds_count', qr/duty="reap jobs"/), '>', 0, 'durations of duties');
 cmp_ok(sample($seen, 'pawld_duty_duration_seconds_count'), '>', 0, 'of all');
 
@@ -168,7 +168,7 @@ answers('/readyz', 200);
 my $locker = $node->background_psql('postgres');
 $locker->query_safe('begin; lock table pawl_dag.tasks in access exclusive mode');
 answers('/healthz', 503);
-like((http_get($port, '/healthz'))[1], qr/lane scheduling has not turned for \d+ s: it is at \w[\w .]*$/, '/healthz says which duty is stuck');
+like((http_get($port, '/healthz'))[1], qr/lane scheduling has not run for \d+ s: it runs \w[\w .]*$/, '/healthz says which duty is stuck');
 $run->{harness}->signal('TERM');
 becomes(sub { (http_get($port, '/readyz'))[1] =~ /(draining)/ ? $1 : '' }, 'draining', '/readyz says no in a drain');
 is(sample(scrape(), 'pawld_draining'), 1, 'and /metrics says why');

@@ -93,7 +93,7 @@ is(`cd / && PAWL_CONSOLE=off $ENV{PAWL_TOP}/scripts/build-console $folder`, "paw
 	open(my $program, '>', "$folder/main.cpp") or die $!;
 	print $program qq(#include <cstdio>\n#include "console.hpp"\nint main() { std::printf("%d %d", pawl::has_console(), pawl::console_file("index.html") != nullptr); }\n);
 }
-is(system('g++', '-std=c++20', "-I$ENV{PAWL_TOP}/client/console", "-I$folder/parts", '-o', "$folder/main", "$folder/main.cpp", "$ENV{PAWL_TOP}/client/console/files.cpp"), 0, 'goes on all the same');
+is(system('g++', '-std=c++20', "-I$ENV{PAWL_TOP}/client/http/console", "-I$folder/parts", '-o', "$folder/main", "$folder/main.cpp", "$ENV{PAWL_TOP}/client/http/console/files.cpp"), 0, 'goes on all the same');
 is(`$folder/main`, '0 0', 'and pawld knows that it has none');
 
 is(end_program($api->{run}, 'TERM'), 0, 'the daemon ends');

@@ -65,7 +65,7 @@ my %known = (task => $task->{task_uuid}, step => $task->{workflow_steps}[0]{step
 	order => [ qw(signal_bulk fail_signal_bulk pause_bulk resume_bulk retry_bulk_rows retry_bulk cancel_bulk suspend_flow
 		resume_flow reset_flow run_flow resolve_atom retry_revert cancel_step complete_step resolve_step retry_step retry_task requeue_task give_up_task cancel_task resolve_task reset_task fire) ]);
 my ($said, $err) = ('', '');
-IPC::Run::run([ 'python3', "$FindBin::Bin/openapi_client.py", "$FindBin::Bin/../../client/api/openapi.json", 'http://127.0.0.1:' . api_port(), $token, JSON::PP->new->utf8->encode(\%known) ],
+IPC::Run::run([ 'python3', "$FindBin::Bin/openapi_client.py", "$FindBin::Bin/../../client/http/openapi.json", 'http://127.0.0.1:' . api_port(), $token, JSON::PP->new->utf8->encode(\%known) ],
 	'>', \$said, '2>', \$err) or diag($err);
 is($err, '', 'the client is made, and goes through');
 
@@ -73,7 +73,7 @@ my %calls;
 my @misfits = grep { /^MISFIT/ } split /\n/, $said;
 /^(\w+): (.*): (\d+)$/ and push @{ $calls{$1} }, [ $2, $3 ] for split /\n/, $said;
 is(join("\n", @misfits), '', 'every answer fits the document');
-my $document = decode_json(PostgreSQL::Test::Utils::slurp_file("$FindBin::Bin/../../client/api/openapi.json"));
+my $document = decode_json(PostgreSQL::Test::Utils::slurp_file("$FindBin::Bin/../../client/http/openapi.json"));
 my %method = map { my $ways = $_; map { $ways->{$_}{operationId} => $_ } keys %$ways } values %{ $document->{paths} };
 is(join(' ', grep { !$calls{$_} } sort keys %method), '', keys(%method) . ' operations were called');
 

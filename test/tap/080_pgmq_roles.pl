@@ -19,16 +19,16 @@ sub messages { return one($node, "select count(*) from pgmq.q_$queue") }
 
 # Without any right to PGMQ: both say it, the work is done.
 my $daemon = publisher($node, \%settings, as => 'the_publisher', alone => 1);
-log_has($daemon, qr/consumer made/);
+log_has($daemon, qr/consumer created/);
 begin_tasks($node, 5);
 log_has($daemon, qr/nothing is published.*permission denied for schema pgmq/);
 my $worker = told_worker($node, \%settings, as => 'the_worker', alone => 1);
-log_has($worker, qr/no messages, work is looked for instead: .*permission denied for schema pgmq/);
+log_has($worker, qr/no messages, polling for work instead: .*permission denied for schema pgmq/);
 all_done($node, 'without rights');
 
 # A worker that may not make the queue tells its name, and an operator makes it.
 $node->safe_psql('postgres', q{grant usage on schema pgmq to pawl_worker; grant select on pgmq.meta to pawl_worker});
-log_has($worker, qr/queue $queue cannot be made: .*permission denied/);
+log_has($worker, qr/queue $queue cannot be created: .*permission denied/);
 my @grants = ("grant select, insert, update, delete on pgmq.q_$queue to pawl_worker", "grant select, insert on pgmq.a_$queue to pawl_worker");
 $node->safe_psql('postgres', "begin; select pgmq.create('$queue'); $grants[0]; $grants[1]; commit");
 log_has($worker, qr/messages come from pgmq/);
@@ -51,7 +51,7 @@ $node->safe_psql('postgres', q{grant create on schema pgmq to pawl_worker; grant
 $worker = told_worker($node, \%settings, as => 'the_worker', alone => 1);
 if (one($node, q{select prosrc ~ 'ALTER EXTENSION' from pg_proc where oid = to_regprocedure('pgmq.create_non_partitioned(text)')}) eq 't')
 {
-	log_has($worker, qr/queue $queue cannot be made: .*must be owner of extension pgmq/);
+	log_has($worker, qr/queue $queue cannot be created: .*must be owner of extension pgmq/);
 	$node->safe_psql('postgres', "begin; select pgmq.create('$queue'); $grants[0]; $grants[1]; commit");
 }
 log_has($worker, qr/messages come from pgmq/);

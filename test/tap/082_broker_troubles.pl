@@ -54,7 +54,7 @@ once($node, 'a queue that was full');
 
 # A queue is deleted while a worker listens to it: the worker makes it again.
 $broker->control('delete_queue', '--vhost', 'work', $queue);
-log_has($worker, qr/no messages, work is looked for instead/);
+log_has($worker, qr/no messages, polling for work instead/);
 log_has($worker, qr/messages come from/);
 begin_tasks($node, 20);
 all_done($node, 'a queue that was deleted');

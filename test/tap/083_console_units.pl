@@ -21,7 +21,7 @@ sub validated
 	return ($said =~ /"valid": true/ && $? == 0 ? 'valid' : 'not valid', $said);
 }
 
-my $document = "$top/client/api/openapi.json";
+my $document = "$top/client/http/openapi.json";
 my ($answer, $said) = validated($document);
 is($answer, 'valid', 'the OpenAPI document is one by the official meta-schema of 3.1') or diag($said);
 

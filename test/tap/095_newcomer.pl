@@ -66,7 +66,7 @@ complains(3, 'pawl: permission denied for schema pawl_dag \[42501\]', undef, 'no
 
 # Names that are not there
 define_template($node, '{"name": "shop", "namespace": "billing", "version": "1.0.0", "steps": [{"name": "one"}]}');
-complains(3, 'pawl: unknown template "shop" in namespace "default" \[PW008\]', qr/^HINT:  there is version 1\.0\.0 in namespace "billing"$/m, 'the wrong namespace', 'pawl', 'start', 'shop');
+complains(3, 'pawl: unknown template "shop" in namespace "default" \[PW008\]', qr/^HINT:  defined: version 1\.0\.0 in namespace "billing"$/m, 'the wrong namespace', 'pawl', 'start', 'shop');
 complains(3, 'pawl: unknown flow "trip" \[PW008\]', qr/^HINT:  select pawl_saga\.define/m, 'no flow at all', 'pawl', 'saga', 'run', 'trip');
 $node->safe_psql('postgres', q(select pawl_saga.define('{"flow": "linear", "name": "tour", "children": [{"task": "a"}]}')));
 complains(3, 'pawl: unknown flow "trip" \[PW008\]', qr/^HINT:  defined: 'tour'$/m, 'a flow misspelt', 'pawl', 'saga', 'run', 'trip');

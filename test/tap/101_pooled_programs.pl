@@ -1,6 +1,6 @@
-# pawld and workers through pgbouncer. In transaction mode they poll, and leave nothing in a session that others use;
-# what needs a session (a role to act as, the HTTP API, jobs tied to a session) is rejected at start. In session mode
-# everything works, without a setting.
+# pawld and workers through pgbouncer. With pooler = transaction they poll, and leave nothing in a session that others
+# use; what needs a session (a role to act as, the HTTP API, jobs tied to a session) is rejected at start. With pooler =
+# session everything works. A pooler that the settings do not name is noticed: programs poll, and reject the same.
 use strict;
 use warnings;
 use FindBin;
@@ -18,7 +18,7 @@ my $node = api_cluster('pooled', qw(pawl_dag pawl_bulk pawl_saga));
 my $size = 3;
 $node->safe_psql('postgres', <<'SQL');
 create role keeper login in role pawl_operator, pawl_worker;
-create role handler login in role pawl_worker;
+create role laborer login in role pawl_worker;
 create function twice(context jsonb, inputs jsonb) returns jsonb language sql
     as $$ select jsonb_build_object('twice', 2 * (context ->> 'n')::int) $$;
 select pawl.define('job', 'stateDiagram-v2
@@ -43,7 +43,7 @@ reset client_min_messages;
 SQL
 define_template($node, '{"name": "pair", "steps": [{"name": "a", "handler": "sleep"},
     {"name": "b", "handler": "sql:public.twice", "dependencies": ["a"]}]}');
-my $pooler = Pooler->new($node, mode => 'transaction', size => $size, roles => [qw(keeper handler pawl_authenticator)]);
+my $pooler = Pooler->new($node, mode => 'transaction', size => $size, roles => [qw(keeper laborer pawl_authenticator)]);
 
 sub begin_as
 {
@@ -70,14 +70,18 @@ sub says
 # Sessions that wait for notifications: they hold these locks, in share mode.
 my $waiting_locks = "select * from pg_locks where locktype = 'advisory' and objsubid = 7101 and mode = 'ShareLock'";
 
-# pawld with a role to act as ends, and leaves the role to no session of the pool.
+my @transaction = ('--pooler', 'transaction');
+my $polls = qr/a pooler is between this program and the server, and the setting pooler is \W*none/;
+
+# pawld with a role to act as ends, and leaves the role to no session of the pool. The settings do not name the pooler.
 sub is_rejected
 {
 	my ($way, $what, @more) = @_;
 	my ($status, $words) = said('keeper', $way, 'pawld', '--role', 'pawl_operator', @more);
 	is($status, 1, "$what: a role to act as is rejected");
-	like($words, qr/the setting role cannot be used through a pooler in transaction mode/, 'the message says why');
-	like($words, qr/HINT:.*ALTER ROLE/, 'and the hint what to do');
+	like($words, qr/the setting role cannot be used through a pooler that the settings do not name/,
+		'the message says why');
+	like($words, qr/HINT:.*Set pooler to "session" if the pooler is in session mode/, 'and the hint what to do');
 	is($way->ask('select current_user', '-U', 'keeper'), 'keeper', 'no session of the pool has become another role')
 		for 1 .. 2 * $size;
 	return;
@@ -86,17 +90,15 @@ sub is_rejected
 subtest 'once, for cron' => sub {
 	$node->safe_psql('postgres', 'insert into job (id) select generate_series(1, 20)');
 	$node->poll_query_until('postgres', 'select bool_and(due <= clock_timestamp()) from job') or die;
-	my ($status, $words) = said('keeper', $pooler, 'pawld', '--once');
+	my ($status, $words) = said('keeper', $pooler, 'pawld', '--once', @transaction);
 	is($status, 0, 'ends well') or diag($words);
 	is(one($node, "select count(*) from job where state = 'late'"), 20, 'and has done what was due');
 };
 
 subtest 'duties and workers' => sub {
-	my $daemon = begin_as('keeper', $pooler, 'pawld', '--longest-poll-ms', '200');
-	says($daemon, qr/polling only.*lane="?scheduling.*transaction mode/, 'pawld says that it polls');
-	says($daemon, qr/polling only.*lane="?sql 1/, 'in every lane');
-	my @workers = map { begin_as('handler', $pooler, 'example_worker', 'default', 4, 0.001, 20_000) } 1 .. 2;
-	says($_, qr/a pooler in transaction mode is between/, 'a worker says that it polls') for @workers;
+	local $ENV{PAWL_POOLER} = 'transaction';
+	my $daemon = begin_as('keeper', $pooler, 'pawld', '--longest-poll-ms', '200', @transaction);
+	my @workers = map { begin_as('laborer', $pooler, 'example_worker', 'default', 4, 0.001, 20_000) } 1 .. 2;
 	start_tasks($node, 'pair', 50);
 	ok(all_ended($node, 'pair'), 'every task ends')
 		or diag(one($node, "select string_agg(concat_ws(' ', name, state, owner, last_error), '; ')
@@ -111,8 +113,24 @@ subtest 'duties and workers' => sub {
 	is(one($node, "select count(*) from ($waiting_locks) l"), 0,
 		'no session of the pool holds the lock of a waiting session');
 	is(one($node, "select count(*) <= 2 * $size from pg_stat_activity
-		where usename in ('keeper', 'handler') and backend_type = 'client backend'"), 't', 'they share the pools');
+		where usename in ('keeper', 'laborer') and backend_type = 'client backend'"), 't', 'they share the pools');
 	is(end_program($_, 'TERM'), 0, 'a worker drains') for @workers;
+	is(end_program($daemon, 'TERM'), 0, 'and pawld');
+	unlike($_->{err}, qr/pooler/, 'it was told, so it has nothing to say of the pooler') for $daemon, @workers;
+};
+
+subtest 'a pooler that the settings do not name' => sub {
+	my $daemon = begin_as('keeper', $pooler, 'pawld', '--longest-poll-ms', '200');
+	says($daemon, qr/polling only.*lane="?scheduling.*$polls/, 'pawld says that it polls');
+	says($daemon, qr/polling only.*lane="?sql 1/, 'in every lane');
+	my $worker = begin_as('laborer', $pooler, 'example_worker', 'default', 4, 0.001, 20_000);
+	says($worker, $polls, 'a worker says that it polls');
+	$node->safe_psql('postgres', q{select pawl_dag.start_tasks('pair',
+		array(select jsonb_build_object('n', n) from generate_series(101, 105) n))});
+	ok(all_ended($node, 'pair'), 'every task ends');
+	is(one($node, "select count(*) from ($waiting_locks) l"), 0,
+		'no session of the pool holds the lock of a waiting session');
+	is(end_program($worker, 'TERM'), 0, 'the worker drains');
 	is(end_program($daemon, 'TERM'), 0, 'and pawld');
 	my @again = $daemon->{err} =~ /polling only/g;
 	is(scalar @again, 2, 'it is said once a lane');
@@ -121,15 +139,27 @@ subtest 'duties and workers' => sub {
 subtest 'what needs a session' => sub {
 	is_rejected($pooler, 'an idle pool');
 	is_rejected($pooler, 'once', '--once');
+	my ($status, $words) = said('keeper', $pooler, 'pawld', @transaction, '--role', 'pawl_operator', '--check');
+	is($status, 2, 'with pooler = transaction the settings themselves are wrong');
+	like($words, qr/^pawld: role cannot be used with pooler = transaction.*ALTER ROLE/, 'the message says why');
+	($status, $words) = said('keeper', $pooler, 'pawld', @transaction, '--api', '127.0.0.1:0', '--check');
+	is($status, 2, 'so is the HTTP API on such a connection');
+	like($words, qr/^pawld: api cannot be used with pooler = transaction.*api_database/, 'the message says why');
 	my @api = ('--api', '127.0.0.1:0', '--api-database', 'user=pawl_authenticator');
-	my ($status, $words) = said('keeper', $pooler, 'pawld', @api);
-	is($status, 1, 'the HTTP API is rejected');
-	like($words, qr/^pawld: the HTTP API cannot be used through a pooler in transaction mode$/m,
+	($status, $words) = said('keeper', $pooler, 'pawld', @transaction, @api);
+	is($status, 1, 'also on a way of its own that is not as the settings say');
+	like($words, qr/^pawld: the HTTP API cannot be used through a pooler that the settings do not name$/m,
 		'the message says why');
 	like($words, qr/^HINT:.*api_database/m, 'and the hint what to do');
-	($status, $words) = said('handler', $pooler, 'example_conductor', 0);
-	isnt($status, 0, 'a conductor whose jobs are tied to its session is rejected');
-	like($words, qr/the setting tied cannot be used through a pooler in transaction mode/, 'the message says why');
+	($status, $words) = said('keeper', $pooler, 'pawld', @api, '--api-pooler', 'transaction');
+	is($status, 2, 'a pooler in transaction mode is no value of api_pooler');
+	for my $setting ([ 'transaction', 'in transaction mode' ], [ 'none', 'that the settings do not name' ])
+	{
+		local $ENV{PAWL_POOLER} = $setting->[0];
+		($status, $words) = said('laborer', $pooler, 'example_conductor', 0);
+		is($status, 1, "pooler = $setting->[0]: a conductor whose jobs are tied to its session is rejected");
+		like($words, qr/the setting tied cannot be used through a pooler $setting->[1]/, 'the message says why');
+	}
 	is(one($node, "select count(*) from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock'"), 0,
 		'and no session of the pool holds a lock of it');
 };
@@ -154,10 +184,9 @@ subtest 'pools of every kind' => sub {
 subtest 'the API beside the pooler' => sub {
 	my $token = make_token($node, 'pawl_operator', 'otto', '{read,operate}');
 	my @api = ('--api', '127.0.0.1:0', '--api-database', 'user=pawl_authenticator host=' . $node->host);
-	my $daemon = begin_as('keeper', $pooler, 'pawld', @api);
+	my $daemon = begin_as('keeper', $pooler, 'pawld', @transaction, @api);
 	says($daemon, qr/serving the API port=\d+/, 'pawld serves the API');
 	my ($port) = $daemon->{err} =~ /serving the API port=(\d+)/;
-	says($daemon, qr/polling only/, 'and its duties are pooled');
 	my %how = (headers => { Authorization => "Bearer $token" });
 	my $got = HTTP::Tiny->new->get("http://127.0.0.1:$port/v1/session", \%how);
 	is($got->{status}, 200, 'requests are answered over connections of its own') or diag($got->{content});
@@ -179,7 +208,8 @@ subtest 'a pooler that comes later' => sub {
 	wait_until(sub { ($got = HTTP::Tiny->new->get("http://127.0.0.1:$port/v1/session", \%how))->{content} =~ /0A000/ },
 		'the API meets the pooler');
 	is($got->{status}, 503, 'requests are answered 503') or diag($got->{content});
-	like($got->{content}, qr/the database is behind a pooler in transaction mode/, 'with the reason');
+	like($got->{content}, qr/a pooler that the settings do not name is between pawld and the database/,
+		'with the reason');
 	is((http_get($port, '/readyz'))[0], 503, 'and pawld is not ready');
 	is($late->ask("select count(*) from pg_prepared_statements", '-U', 'pawl_authenticator'), 0,
 		'no session of the pool has statements of the API');
@@ -188,21 +218,23 @@ subtest 'a pooler that comes later' => sub {
 
 subtest 'session mode' => sub {
 	my $token = make_token($node, 'pawl_operator', 'olga', '{read,operate}');
-	# of two sessions pawld's lanes need both, and none is left to compare them with
-	for my $case ([ 20 ], [ 2 ], [ 2, '--session-pooler', 'true' ])
+	# of two sessions pawld's lanes need both
+	for my $sessions (20, 2)
 	{
-		my ($sessions, @setting) = @$case;
+		my @setting = ('--pooler', 'session', '--api-pooler', 'session');
 		my $way = Pooler->new($node, mode => 'session', size => $sessions, roles => [qw(keeper pawl_authenticator)]);
 		local $PawlPrograms::as = 'keeper';
 		local $PawlPrograms::through = $way->through;
 		my $api = begin_api($node, '--role', 'pawl_operator', @setting);
 		is(ask('GET', '/v1/session', token => $token)->{status}, 200,
-			"pool of $sessions @setting: the API is served");
+			"pool of $sessions: the API is served");
 		ok($node->poll_query_until('postgres', "select count(distinct pid) = 2 from ($waiting_locks) l"),
 			'both lanes wait for notifications');
 		is(end_program($api->{run}, 'TERM'), 0, 'pawld ends');
-		unlike($api->{run}{err}, qr/polling only/, 'and never found itself behind a pooler in transaction mode');
+		unlike($api->{run}{err}, qr/polling only/, 'and had no reason to poll');
 	}
+	my $unnamed = Pooler->new($node, mode => 'session', size => 5, roles => ['keeper']);
+	is_rejected($unnamed, 'session mode without its setting');
 };
 
 sound($node, 'through poolers');

@@ -132,15 +132,15 @@ TEST(Saga, ADeciderIntoAFlowBearsOnItsFirstAtoms) {
 }
 
 TEST(Saga, Rejections) {
-    EXPECT_EQ(rejection(R"({"retry": "Times", "name": "r"})"), "a retry belongs to a flow, it is none itself");
+    EXPECT_EQ(rejection(R"({"retry": "Times", "name": "r"})"), "a retry cannot stand alone, it belongs to a flow");
     EXPECT_EQ(rejection(R"({"flow": "linear", "name": "f", "children": [{"task": "a"}, {"task": "a"}]})"),
-              "two atoms are named \"a\"");
+              "duplicate atom name \"a\"");
     EXPECT_EQ(rejection(R"({"flow": "circle", "name": "f"})"), "unknown kind of flow \"circle\"");
     EXPECT_EQ(rejection(R"({"task": "a", "colour": "red"})"), "a task has an unknown key \"colour\"");
     EXPECT_EQ(
         rejection(
             R"({"flow": "graph", "name": "f", "children": [{"task": "a"}, {"task": "b"}], "links": [{"from": "a", "to": "b"}, {"from": "b", "to": "a"}]})"),
-        "the items of flow \"f\" wait for each other");
+        "the items of flow \"f\" have a dependency cycle");
     EXPECT_EQ(
         rejection(
             R"({"flow": "graph", "name": "f", "children": [{"task": "a", "provides": "x"}, {"task": "b", "provides": "x"}, {"task": "c", "requires": ["x"]}]})"),
@@ -150,7 +150,7 @@ TEST(Saga, Rejections) {
         "flow \"f\" has no item \"z\" to link");
     EXPECT_EQ(rejection(R"({"flow": "linear", "name": "f", "retry": {"retry": "ForEach", "name": "r"}})"),
               "retry \"r\" has no list of values");
-    EXPECT_EQ(rejection(R"({"flow": "linear", "name": "f", "children": [7]})"), "a flow or a task was expected");
+    EXPECT_EQ(rejection(R"({"flow": "linear", "name": "f", "children": [7]})"), "expected a flow or a task");
 }
 
 TEST(Saga, WrittenAsJson) {
@@ -182,9 +182,9 @@ TEST(Saga, ATaskThatWaitsIsNotExecuted) {
         rejection(
             R"({"task": "a", "signal": "go", "wait_seconds": 1.5, "timeout_seconds": 0, "revert": "undo", "execute": null})"),
         "nothing was rejected");
-    EXPECT_EQ(rejection(R"({"task": "a", "signal": "go", "execute": "b"})"), "task \"a\" waits, so nobody executes it");
+    EXPECT_EQ(rejection(R"({"task": "a", "signal": "go", "execute": "b"})"), "task \"a\" waits and cannot have \"execute\"");
     EXPECT_EQ(rejection(R"({"task": "a", "wait_seconds": 1, "execute": "b"})"),
-              "task \"a\" waits, so nobody executes it");
+              "task \"a\" waits and cannot have \"execute\"");
     EXPECT_EQ(rejection(R"({"task": "a", "signal": ""})"), "\"signal\" of task \"a\" has no name");
     EXPECT_EQ(rejection(R"({"task": "a", "signal": 1})"), "\"signal\" of task \"a\" must be a text");
 }

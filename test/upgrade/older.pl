@@ -11,9 +11,9 @@ my $script = <$in>;
 my ($definition, $comment);
 # the last column of pawl.redaction
 $script =~ s/(CREATE TABLE pawl\.redaction \(.*?),\n(?:\s*--[^\n]*\n)*\s*([^\n]*)\n\);/$definition = $2; "$1\n);"/se or die 'no column';
-$script =~ s/^CREATE FUNCTION pawl\.child_span\(.*?^\$function\$;\nCOMMENT[^\n]*\n//sm or die 'no function';
+$script =~ s/^CREATE FUNCTION pawl\.child_span\(.*?^\$function\$;\nCOMMENT ON FUNCTION [^']*'(?:[^']|'')*';\n//sm or die 'no function';
 $script =~ s/^ +\('child_span', [^\n]*\n//m or die 'no grant';
-$script =~ s/^COMMENT ON TABLE pawl\.redaction IS '[^\n]*\n//m or die 'no comment';
+$script =~ s/^COMMENT ON TABLE pawl\.redaction IS\s+'(?:[^']|'')*';\n//m or die 'no comment';
 $definition =~ s/ NOT NULL$//;
 
 sub write_to

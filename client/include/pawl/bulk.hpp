@@ -1,4 +1,5 @@
-// Bulk operations from C++: a file is streamed into an operation, its result streamed out. Memory does not grow with the file.
+// Bulk operations (pawl_bulk) from C++: a file is streamed into an operation, and results are streamed out. Memory does
+// not grow with the file.
 #pragma once
 
 #include <cstdint>
@@ -15,49 +16,55 @@
 
 namespace pawl {
 
-// What to submit. Only the definition and the file are needed.
+/// What to submit. Only the definition and the file are required.
 struct BulkRequest {
     std::string definition;
-    std::string file = "-";                      // plain or gzip; - is standard input
-    std::string format = {};                     // csv, ndjson or json (an array); default: as the file is called
+    std::string file = "-";   ///< Plain or gzip; "-": standard input.
+    std::string format = {};  ///< csv, ndjson or json (an array). Default: by the file's name.
     nlohmann::json metadata = nlohmann::json::object();
-    char delimiter = '\0';                       // default: comma, a tab for .tsv
-    char quote = '"';                            // NUL: none
-    char escape = '\0';                          // before a quote inside of quotes; default: the quote itself
-    std::size_t longest_row = 1 << 20;           // bytes; what is longer is a malformed row
-    bool header = true;                          // the first line of the CSV names its columns
-    std::vector<std::string> columns = {};       // their names, without a header or instead of it
-    std::map<std::string, std::string> renamed = {};  // columns of the header that are called otherwise: {"column", "field"}
-    std::string encoding = {};                   // as iconv calls it; default: UTF-8, or UTF-16 by its byte order mark
+    char delimiter = '\0';                            ///< Default: comma; tab for .tsv.
+    char quote = '"';                                 ///< NUL: none.
+    char escape = '\0';                               ///< Before a quote in quotes. Default: the quote itself.
+    std::size_t longest_row = 1 << 20;                ///< Bytes, 1000 to 256 MiB. A longer row is malformed.
+    bool header = true;                               ///< The first line of the CSV names its columns.
+    std::vector<std::string> columns = {};            ///< Column names, for a CSV without a header or in place of it.
+    std::map<std::string, std::string> renamed = {};  ///< Columns of the header to rename: {"column", "field"}.
+    std::string encoding = {};  ///< As iconv names it. Default: UTF-8, or UTF-16 by its byte order mark.
     std::optional<std::string> idempotency_key = std::nullopt;
-    bool once = false;                           // the file's checksum is the key; not from standard input
+    bool once = false;  ///< The file's checksum is the idempotency key. Not for standard input.
     std::optional<std::string> created_by = std::nullopt;
-    int priority = 0;                            // higher is earlier
-    nlohmann::json notifications = nullptr;      // [{"channel", "target", "triggers"}]: who is told how it ends
-    std::optional<int> version = std::nullopt;   // default: the newest
+    int priority = 0;                           ///< Higher is earlier.
+    nlohmann::json notifications = nullptr;     ///< Notices of the end: [{"channel", "target", "triggers"}].
+    std::optional<int> version = std::nullopt;  ///< Default: the newest.
 };
 
+/// How far an upload is.
 struct BulkProgress {
     std::uint64_t rows = 0;
-    std::uint64_t read = 0;  // bytes of the file as it lies on the disk
-    std::uint64_t size = 0;  // 0: not known
+    std::uint64_t read = 0;  ///< Bytes of the file, compressed as it is.
+    std::uint64_t size = 0;  ///< Bytes; 0: unknown.
 };
 
+/// What was submitted.
 struct BulkSubmitted {
     std::string operation;
-    bool created = true;         // false: the operation of the same idempotency key, which is there already
+    bool created = true;  ///< False: an operation with the same idempotency key exists, and this is its id.
     std::uint64_t rows = 0;
-    std::uint64_t malformed = 0; // rows of them that could not be read; those fail validation
-    std::string checksum = {};   // SHA-256, gzip undone
-    std::string input_error = {};  // why the file could not be read to its end; the operation will fail
+    std::uint64_t malformed = 0;   ///< Rows that could not be read. They fail validation.
+    std::string checksum = {};     ///< SHA-256 of the uncompressed file.
+    std::string input_error = {};  ///< Why the file could not be read to its end. The operation will fail.
 };
 
-// One transaction on a connection of its own: nothing is left of an upload that fails, and a COMMIT whose answer is lost is asked
-// after. `progress` is told now and then.
+/// Uploads a file in one transaction on a connection of its own: a failed upload leaves nothing. If the answer to
+/// COMMIT is lost, a new connection asks for its outcome.
+/// @param progress called about ten times a second
+/// @throws ConnectionLost, Error; with an empty SQLSTATE if the request or the file is at fault
 BulkSubmitted submit_bulk(const ConnectionSettings& settings, const BulkRequest& request,
                           const std::function<void(const BulkProgress&)>& progress = {});
 
-// Streams what pawl_bulk.export_command (any COPY ... TO STDOUT) gives.
-void copy_out(const ConnectionSettings& settings, const std::string& command, const std::function<void(std::string_view)>& take);
+/// Runs a COPY ... TO STDOUT, such as pawl_bulk.export_command returns. `consume` gets one line at a time.
+/// @throws ConnectionLost, Error
+void copy_out(const ConnectionSettings& settings, const std::string& command,
+              const std::function<void(std::string_view)>& consume);
 
 }  // namespace pawl

@@ -1,10 +1,12 @@
-// A conductor: takes jobs of a board, begins their flows (or goes on with them), waits until they have ended, and consumes the jobs.
+// A conductor: claims jobs of a board, begins or resumes their flows, waits until the flows have ended, and consumes
+// the jobs.
 //
 //     pawl::Conductor conductor({.connection = {.target = "dbname=travel"}, .board = "trips"});
 //     const pawl::StopOnSignals signals([&] { conductor.stop(); });
 //     conductor.run();
 //
-// It owns jobs by a lease, or as long as its session lasts: who dies loses them to the next one, while the flows, which are rows, go on.
+// It owns jobs by a lease, or for as long as its session lives. If it dies, another conductor claims them. Flows are
+// rows: they continue.
 #pragma once
 
 #include <chrono>
@@ -21,64 +23,83 @@
 
 namespace pawl {
 
+/// A job, as callbacks see it.
 struct SagaJob {
-    std::string job;
+    std::string job;  ///< Its UUID.
     std::string name;
-    std::string definition;   // the flow to begin, by name; empty: the job names none
+    std::string definition;  ///< The name of the flow to begin; empty: the job names none.
     nlohmann::json inputs;
     nlohmann::json details;
-    std::string flow;         // the flow that was begun; empty: none yet
-    std::int64_t token = 0;
+    std::string flow;        ///< The UUID of the flow that was begun; empty: none yet.
+    std::int64_t token = 0;  ///< The fencing token.
     int attempt = 1;
 };
 
-// What became of a job: its flow was begun; it was there already; it has ended and the job is done; the job is back on the board; no flow
-// could be begun, so it is out of circulation; somebody else has it, or nobody.
-enum class JobEvent { began, went_on, consumed, given_back, trashed, lost };
+/// What happened to a job.
+enum class JobEvent {
+    began,       ///< Its flow was begun.
+    went_on,     ///< It had a flow, which continues.
+    consumed,    ///< Its flow has ended, and so has the job.
+    given_back,  ///< It was returned to the board at stop().
+    trashed,     ///< No flow could be begun. The job is out of circulation.
+    lost,        ///< This conductor does not own it any more.
+};
+
+/// "began", "went on", ...: for logs. Static storage.
 const char* name_of(JobEvent event) noexcept;
 
+/// Everything has a default.
 struct ConductorSettings {
     ConnectionSettings connection = {};
     std::string board = "default";
-    int jobs = 100;                                  // in hand at once
-    std::optional<std::uint64_t> most = std::nullopt;  // ends when it has seen so many to their end; default: never
-    std::chrono::milliseconds lease{60'000};         // extended at every third of it
-    // jobs belong to the session instead (pawl_saga.tie_job); PoolerBetween behind a pooler in transaction mode
-    bool tied = false;
-    std::chrono::milliseconds shortest_poll{5};      // the wait between two looks grows from this ...
-    std::chrono::milliseconds longest_poll{500};     // ... to this
-    bool wake = true;                                // be notified of jobs; behind a pooler in transaction mode it polls
+    int jobs = 100;  ///< In-flight jobs at once.
+    std::optional<std::uint64_t> limit =
+        std::nullopt;                         ///< run() returns after so many jobs have ended. Default: never.
+    std::chrono::milliseconds lease{60'000};  ///< Lease time. Extended every third of it.
 
-    // Makes the flow of a job in the transaction that takes the job, and returns its id. Default: the newest version of the flow that the job names.
+    /// Own jobs by the session instead of a lease (pawl_saga.tie_job). Needs a session: see ConnectionSettings::pooler.
+    bool tied = false;
+
+    std::chrono::milliseconds shortest_poll{5};   ///< First wait between two polls; doubled by every poll without work.
+    std::chrono::milliseconds longest_poll{500};  ///< Longest wait between two polls.
+    bool wake = true;  ///< Wait for notifications of jobs. False, or behind a transaction pooler: poll.
+
+    /// Begins the flow of a job, in the transaction that claims the job, and returns its UUID. Default: begins the
+    /// newest version of SagaJob::definition. An exception trashes the job, unless it is temporary.
     std::function<std::string(pqxx::transaction_base&, const SagaJob&)> begin = {};
 
-    // Both on the conductor's threads, one at a time.
+    /// Both are called on threads of the conductor, one call at a time.
     std::function<void(const SagaJob&, JobEvent)> on_event = {};
     std::function<void(const std::string&)> on_message = {};
 };
 
+/// Counts since the conductor was made, by JobEvent.
 struct ConductorCounts {
-    std::uint64_t claimed = 0;
+    std::uint64_t claimed = 0;  ///< began and went_on.
     std::uint64_t consumed = 0;
     std::uint64_t given_back = 0;
     std::uint64_t trashed = 0;
     std::uint64_t lost = 0;
 };
 
+/// Thread-safe are stop(), processor() and counts().
 class Conductor {
 public:
+    /// Does not connect.
     explicit Conductor(ConductorSettings settings);
     ~Conductor();
     Conductor(const Conductor&) = delete;
     Conductor& operator=(const Conductor&) = delete;
 
-    // Works until stop(), through losses of the database. Throws what can only be mended by hand.
+    /// Works until stop(), or until the limit is reached. Losses of the database are survived.
+    /// @throws Error that no retry can cure; SessionRequired if jobs are tied behind a transaction pooler
     void run();
 
-    // Nothing more is claimed, jobs in hand go back to the board; their flows go on. From any thread, any number of times.
+    /// Nothing more is claimed, and in-flight jobs return to the board; their flows continue. Callable from any thread,
+    /// any number of times.
     void stop() noexcept;
 
-    // The uuid under which it owns jobs.
+    /// The UUID under which it owns jobs.
     const std::string& processor() const noexcept;
 
     ConductorCounts counts() const;

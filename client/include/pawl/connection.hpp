@@ -1,4 +1,5 @@
-// Connections as the worker and the daemon make them. Who has a pqxx::connection of his own needs nothing of this.
+// Connections as workers, conductors and pawld make them. A program with a pqxx::connection of its own needs nothing of
+// this.
 #pragma once
 
 #include <memory>
@@ -8,33 +9,45 @@
 
 namespace pawl {
 
-struct ConnectionSettings {
-    // A libpq connection string or URI; what it leaves out comes from the environment (PGHOST, PGDATABASE, ...).
-    std::string target = {};
-
-    // What pg_stat_activity calls the session.
-    std::string application_name = "pawl";
-
-    // Seconds after which an attempt to connect is given up; 0: libpq's own patience.
-    int connect_timeout = 10;
-
-    // The role that the session acts as; empty: the one that logs in. PoolerBetween behind a pooler in transaction mode.
-    std::string role = {};
-
-    // A pooler in between is known to be in session mode: none is looked for.
-    bool session_pooler = false;
+/// What is between a program and the server.
+enum class Pooler {
+    none,         ///< Nothing: a connection is a session.
+    session,      ///< A pooler in session mode: a connection keeps its session until it is closed.
+    transaction,  ///< A pooler in transaction mode: each transaction may run in another session. Programs poll.
 };
 
-// Connects. The connection never reconnects by itself: a session that lost its settings unnoticed would be another one.
-// Throws ConnectionLost, PoolerBetween, or Error when the role is rejected.
+/// How to connect. Every member has a default, so that designated initialisers name only what differs.
+struct ConnectionSettings {
+    /// A libpq connection string or URI. What it leaves out comes from the environment (PGHOST, PGDATABASE and so on).
+    std::string target = {};
+
+    /// The session's name in pg_stat_activity.
+    std::string application_name = "pawl";
+
+    /// Seconds after which an attempt to connect fails; 0: libpq's own limit.
+    int connect_timeout = 10;
+
+    /// The role that the session acts as (SET ROLE); empty: the role of the login. Needs a session of its own.
+    std::string role = {};
+
+    /// The pooler between, as it is configured. Nothing is guessed: see keeps_session().
+    Pooler pooler = Pooler::none;
+};
+
+/// Connects. The connection never reconnects by itself, because a new session would lack the settings of the lost one.
+/// @throws ConnectionLost if the server cannot be reached
+/// @throws SessionRequired if a role is set and the connection does not keep its session
+/// @throws Error if the role is rejected, or the connection string cannot be read
 std::unique_ptr<pqxx::connection> connect(const ConnectionSettings& settings);
 
-// Whether the connection keeps its session of the server. False behind a pooler in transaction mode: nothing may be left
-// in the session then, no role, LISTEN, session lock or prepared statement. settings: those of the connection.
-// One round trip where the session is the one that the login named. Otherwise there is a pooler, and up to three more
-// connections are opened for some milliseconds and their sessions compared. False is certain. True is not where several
-// poolers share an address, because the connections may be spread over them.
-// Throws ConnectionLost, also when no other connection could be opened.
+/// Whether the connection keeps its session of the server. If not, nothing may be left in the session: no role, LISTEN,
+/// session lock or prepared statement.
+///
+/// True for Pooler::session, false for Pooler::transaction. For Pooler::none one round trip compares the session that
+/// answers with the one of the login; they differ only if a pooler is between that the settings do not name, and then
+/// it returns false.
+/// @param settings those that the connection was made with
+/// @throws ConnectionLost
 bool keeps_session(pqxx::connection& connection, const ConnectionSettings& settings);
 
 }  // namespace pawl

@@ -1,4 +1,4 @@
-// What can go wrong, as types: one for every SQLSTATE that pawl gives, so that callers branch by `catch` and never by text.
+// Errors as types: one for each SQLSTATE that pawl raises, so that callers branch by `catch` and never by text.
 #pragma once
 
 #include <stdexcept>
@@ -9,62 +9,66 @@
 
 namespace pawl {
 
-// Every error of this library. what() is the server's message with its DETAIL and HINT.
+/// The base of all errors of this library. what() is the server's message with its DETAIL and HINT.
 class Error : public std::runtime_error {
 public:
-    Error(std::string sqlstate, const std::string& message) : std::runtime_error(message), sqlstate_(std::move(sqlstate)) {}
+    Error(std::string sqlstate, const std::string& message)
+        : std::runtime_error(message), sqlstate_(std::move(sqlstate)) {}
 
-    // Five characters; empty where the error is not the server's.
+    /// Five characters; empty if the error is not the server's.
     const std::string& sqlstate() const noexcept { return sqlstate_; }
 
 private:
     std::string sqlstate_;
 };
 
-// The connection is gone, or the server is going down: connect again. Whether a commit that was under way happened is not known.
+/// The connection is lost, or the server shuts down: connect again. If a COMMIT was under way, its outcome is unknown.
 class ConnectionLost : public Error {
 public:
     using Error::Error;
 };
 
-// Whether what failed with this SQLSTATE may succeed when it is done again, with nothing mended; pawl.is_transient says the same in SQL.
+/// Whether a statement that failed with this SQLSTATE may succeed unchanged later. The same as pawl.is_transient in
+/// SQL.
 using core::is_transient;
 
-// Two transactions stood in each other's way (class 40, 40001 and 40P01 most of all): the same transaction, done again, succeeds.
+/// Two transactions were in each other's way (class 40, mostly 40001 and 40P01): the same transaction can be repeated
+/// at once.
 class TryAgain : public Error {
 public:
     using Error::Error;
 };
 
-// What was asked for needs a session of the server, and a pooler in transaction mode is in between. SQLSTATE 0A000.
-class PoolerBetween : public Error {
+/// Something needs a session of its own, and the connection does not keep one: a pooler in transaction mode is between,
+/// or a pooler that the settings do not name. SQLSTATE 0A000.
+class SessionRequired : public Error {
 public:
-    explicit PoolerBetween(const std::string& what, const std::string& hint)
-        : Error("0A000", what + " cannot be used through a pooler in transaction mode\n"
-                                "DETAIL:  Transactions of one connection run in different sessions of the server.\n"
-                                "HINT:  " + hint) {}
+    /// @param what what needs the session: the subject of the message
+    /// @param in_transaction_mode whether the settings say so (Pooler::transaction)
+    /// @param hint what to do instead, as a sentence
+    SessionRequired(const std::string& what, bool in_transaction_mode, const std::string& hint);
 };
 
-// The server's answer is not what was asked for: a column that is missing, a null, a value of another type, JSON that is none or too deep.
-// Its SQLSTATE is empty.
+/// The server's answer has not the expected shape: a missing column, a null, a value of another type, or JSON that is
+/// invalid or nested too deep. The SQLSTATE is empty.
 class UnexpectedAnswer : public Error {
 public:
     using Error::Error;
 };
 
-// error::no_such_transition, error::not_the_owner, error::lease_lost and so on: the class PW of SQLSTATEs.
+/// error::no_such_transition, error::not_the_owner, error::lease_lost and so on: the SQLSTATEs of class PW.
 namespace error {
-#define PAWL_SQLSTATE(code, name, meaning)  \
-    class name : public Error {             \
-    public:                                 \
-        using Error::Error;                 \
+#define PAWL_SQLSTATE(code, name, meaning)                     \
+    class name : public Error {                                \
+    public:                                                    \
+        using Error::Error;                                    \
         static constexpr const char* sqlstate_of_class = code; \
     };
 #include <pawl/sqlstate.def>
 #undef PAWL_SQLSTATE
 }  // namespace error
 
-// Throws the type that belongs to the code; Error itself where none does.
+/// Throws the type that belongs to the SQLSTATE, or Error itself if none does.
 [[noreturn]] void throw_error(const std::string& sqlstate, const std::string& message);
 
 }  // namespace pawl

@@ -1,5 +1,6 @@
-// Flows and jobs from C++: define structures, start flows, look at them. Every function acts inside the transaction it is given, so that
-// a flow begins if, and only if, the caller's own changes are committed.
+// Flows and jobs (pawl_saga) from C++: define structures, start flows, read their state. Every function acts in the
+// transaction that it is given: a flow begins if, and only if, the caller's own changes are committed. Errors are
+// pawl::Error with the server's SQLSTATE.
 #pragma once
 
 #include <optional>
@@ -12,45 +13,60 @@
 
 namespace pawl {
 
-// What to start. Only the name is needed.
+/// What to start. Only the name is required.
 struct FlowRequest {
-    std::string name;
+    std::string name;  ///< The definition's name.
     nlohmann::json inputs = nlohmann::json::object();
-    bool defer_reverts = false;                     // a REVERT asks the controllers outside, and reverts everything in the end
-    bool never_resolve = false;                     // a failure is not decided: it ends the flow in FAILURE
-    std::optional<int> version = std::nullopt;      // default: the newest
+    bool defer_reverts = false;  ///< A REVERT asks the outer controllers first, and everything is reverted at the end.
+    bool never_resolve = false;  ///< A failure is not decided: it ends the flow in FAILURE.
+    std::optional<int> version = std::nullopt;  ///< Default: the newest.
 };
 
+/// The state of a flow.
 struct FlowStatus {
     std::string flow;
     std::string name;
     std::string state;
     int tasks = 0;
-    int settled = 0;          // SUCCESS, IGNORE or REVERTED
-    nlohmann::json errors;    // by atom, once it is REVERTED or FAILURE
+    int finished = 0;       ///< Tasks in SUCCESS, IGNORE or REVERTED.
+    nlohmann::json errors;  ///< By atom, once the flow is REVERTED or FAILURE.
 
-    // SUCCESS, REVERTED or FAILURE; a SUSPENDED flow is at rest, but has not ended.
+    /// SUCCESS, REVERTED or FAILURE. A SUSPENDED flow rests, but has not ended.
     bool ended() const noexcept;
 };
 
-// What to post. A conductor starts the flow that is named.
+/// What to post. A conductor starts the flow that the job names.
 struct JobRequest {
     std::string name;
     std::optional<std::string> flow = std::nullopt;
     nlohmann::json inputs = nlohmann::json::object();
     nlohmann::json details = nlohmann::json::object();
-    std::string priority = "NORMAL";  // VERY_HIGH, HIGH, NORMAL, LOW, VERY_LOW
+    std::string priority = "NORMAL";  ///< VERY_HIGH, HIGH, NORMAL, LOW, VERY_LOW.
     std::string board = "default";
 };
 
-std::string define_flow(pqxx::transaction_base& transaction, const nlohmann::json& structure);  // a saga::Flow is one
+/// Defines a version of a flow and returns its id. A saga::Flow converts to `structure`.
+std::string define_flow(pqxx::transaction_base& transaction, const nlohmann::json& structure);
+
+/// Starts a flow and returns its id.
 std::string start_flow(pqxx::transaction_base& transaction, const FlowRequest& request);
-std::string run_flow(pqxx::transaction_base& transaction, const std::string& flow);      // these return the state that it is in then
+
+/// Act on a flow and return its new state.
+std::string run_flow(pqxx::transaction_base& transaction, const std::string& flow);
 std::string suspend_flow(pqxx::transaction_base& transaction, const std::string& flow);
 std::string resume_flow(pqxx::transaction_base& transaction, const std::string& flow);
-std::string signal_flow(pqxx::transaction_base& transaction, const std::string& flow, const std::string& signal, const nlohmann::json& payload = nullptr);  // its id
-std::optional<FlowStatus> flow_status(pqxx::transaction_base& transaction, const std::string& flow);  // nothing: there is no such flow
-nlohmann::json flow_outputs(pqxx::transaction_base& transaction, const std::string& flow);            // every value that has a name
+
+/// Sends a signal and returns its id. A signal that no task waits for yet is kept.
+std::string signal_flow(pqxx::transaction_base& transaction, const std::string& flow, const std::string& signal,
+                        const nlohmann::json& payload = nullptr);
+
+/// Nothing if there is no such flow.
+std::optional<FlowStatus> flow_status(pqxx::transaction_base& transaction, const std::string& flow);
+
+/// Every provided value by its name.
+nlohmann::json flow_outputs(pqxx::transaction_base& transaction, const std::string& flow);
+
+/// Posts a job and returns its id.
 std::string post_job(pqxx::transaction_base& transaction, const JobRequest& request);
 
 }  // namespace pawl

@@ -1,35 +1,33 @@
-// Messages that tell workers of claimable rows, instead of the database: docs/providers.md says what they promise.
+// Messages that announce claimable rows to workers, in place of the database's notifications. docs/providers.md says
+// what they guarantee.
 #pragma once
 
 #include <chrono>
-#include <optional>
 #include <string>
 
 namespace pawl {
 
+/// Which queue provider announces work.
 struct MessageSettings {
-    // database (no messages), pgmq or rabbitmq.
+    /// "database" (no messages: notifications and polling), "pgmq" or "rabbitmq".
     std::string provider = "database";
 
-    // Of rabbitmq: amqp://user:password@host:5672/vhost, or amqps://.
+    /// The broker of rabbitmq: amqp://user:password@host:5672/vhost, or amqps://.
     std::string broker = {};
 
-    // PEM file of the authorities that the broker's certificate is checked against; empty: the system's.
+    /// PEM file of the authorities that an amqps broker's certificate is checked against; empty: the system's.
     std::string broker_ca = {};
 
-    // How often work is looked for without being told of it, while messages come.
+    /// Time between two polls while messages come; at least 1 ms.
     std::chrono::milliseconds fallback_poll{5'000};
 
-    // For how long a message of pgmq that was read stays hidden from others.
-    std::chrono::seconds hidden{30};
+    /// For how long a message of pgmq that was read is hidden from other workers; at least 1 s.
+    std::chrono::seconds visibility_timeout{30};
 
-    bool any() const noexcept { return provider != "database"; }
+    bool enabled() const noexcept { return provider != "database"; }
 };
 
-// Throws Error where there is no such provider, where this build lacks it, or where it is not told where its broker is.
+/// @throws Error (22023, 0A000) if the provider is unknown, not in this build, or has no broker
 void check(const MessageSettings& settings);
-
-// PAWL_PROVIDER, PAWL_BROKER, PAWL_BROKER_CA, PAWL_FALLBACK_POLL_MS.
-MessageSettings messages_from_environment();
 
 }  // namespace pawl

@@ -10,6 +10,7 @@
 #include <pawl/row_worker.hpp>
 #include <pawl/saga.hpp>
 #include <pawl/saga_worker.hpp>
+#include <pawl/settings.hpp>
 #include <pawl/tasks.hpp>
 #include <pawl/trace.hpp>
 #include <pawl/worker.hpp>

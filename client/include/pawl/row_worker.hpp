@@ -1,11 +1,15 @@
-// A worker for the rows of bulk operations: claims them in batches, hands each batch of one step to its handler, reports in one statement.
+// A worker for the rows of bulk operations: claims them in batches, calls a handler with all rows of a step, reports in
+// one statement.
 //
 //     pawl::RowWorker worker({.connection = {.target = "dbname=shop"}, .queue = "devices"});
-//     worker.on("provision", [](std::vector<pawl::Row>& rows) { for (pawl::Row& row : rows) if (!book(row.data)) row.fail("no credit"); });
+//     worker.on("provision", [](std::vector<pawl::Row>& rows) {
+//         for (pawl::Row& row : rows) if (!book(row.data)) row.fail("no credit");
+//     });
 //     pawl::StopOnSignals signals([&] { worker.stop(); });
 //     worker.run();
 //
-// A row is worked on at least once, and its result counts exactly once: what comes after the lease was lost is dropped.
+// A row is handled at least once. Its result counts exactly once: a result that is reported after the lease was lost is
+// dropped.
 #pragma once
 
 #include <chrono>
@@ -23,21 +27,21 @@
 
 namespace pawl {
 
-// A row at a step, as a handler sees it. Without a word from the handler a started row is ok, and one that is checked is pending.
+/// A row at a step. A row without an outcome is ok when it was started, and still pending when it was checked.
 struct Row {
     std::string operation;
     std::int64_t number = 0;
     int step_index = 0;
     std::string step;
-    bool check = false;           // look whether it is done: done(), fail(), or nothing
-    std::int64_t token = 0;
-    int attempt = 0;              // retries of the operation before
-    int tries = 0;                // executions before, of this attempt
-    std::string idempotency_key;  // the same for every execution of an attempt
-    std::string id;               // the business key
+    bool check = false;           ///< Find out whether the row is done: call done(), fail(), or neither.
+    std::int64_t token = 0;       ///< The fencing token.
+    int attempt = 0;              ///< Earlier retries of the operation.
+    int tries = 0;                ///< Earlier executions in this attempt.
+    std::string idempotency_key;  ///< The same for every execution of an attempt.
+    std::string id;               ///< The business key; empty: none.
     nlohmann::json data;
-    nlohmann::json metadata;      // of the operation
-    Trace trace;                  // a span of the row's own in the operation's trace; empty: it has none
+    nlohmann::json metadata;  ///< Of the operation.
+    Trace trace;              ///< A span of the row's own in the operation's trace; empty: none.
 
     void fail(std::string why) {
         outcome = check ? "failed" : "fail";
@@ -47,47 +51,52 @@ struct Row {
         if (check) outcome = "done";
     }
 
-    std::string outcome = {};
+    std::string outcome = {};  ///< As pawl_bulk.report takes it. Set by fail() and done().
     std::string message = {};
 };
 
-// An exception fails all rows of the batch that have no outcome yet.
+/// Sets outcomes. An exception fails all rows of the batch that have none. Called on several threads at once.
 using RowHandler = std::function<void(std::vector<Row>&)>;
 
+/// Everything has a default. pawl/settings.hpp reads these settings from the environment.
 struct RowWorkerSettings {
     ConnectionSettings connection = {};
-    std::string queue = {};                          // default of a step: the name of its definition
-    int threads = 1;                                 // each with a connection of its own
-    int batch = 500;
-    std::chrono::milliseconds lease{60'000};         // extended at every third of it while a batch is being worked on
-    std::chrono::milliseconds shortest_poll{5};
-    std::chrono::milliseconds longest_poll{500};
-    bool wake = true;                                // be notified of work; behind a pooler in transaction mode it polls
+    std::string queue = {};                   ///< Empty: every queue. A step's default queue is its definition's name.
+    int threads = 1;                          ///< Each has a connection of its own.
+    int batch = 500;                          ///< Rows that a thread claims at once.
+    std::chrono::milliseconds lease{60'000};  ///< Lease time. Extended every third of it.
+    std::chrono::milliseconds shortest_poll{5};   ///< First wait between two polls; doubled by every poll without work.
+    std::chrono::milliseconds longest_poll{500};  ///< Longest wait between two polls.
+    bool wake = true;  ///< Wait for notifications. False, or behind a transaction pooler: poll.
 
-    // Told what a log would want to know, one line each; on any thread, one at a time.
+    /// Called with lines for a log; on any thread of the worker, one call at a time.
     std::function<void(const std::string&)> on_message = {};
 };
 
+/// Counts since the worker was made.
 struct RowWorkerCounts {
     std::uint64_t claimed = 0;
     std::uint64_t reported = 0;
-    std::uint64_t dropped = 0;
+    std::uint64_t dropped = 0;  ///< Results that came after the lease was lost.
 };
 
+/// Thread-safe are stop() and counts().
 class RowWorker {
 public:
+    /// Does not connect.
     explicit RowWorker(RowWorkerSettings settings);
     ~RowWorker();
     RowWorker(const RowWorker&) = delete;
     RowWorker& operator=(const RowWorker&) = delete;
 
-    // The handler of a step, by its name; of all other steps, by "". Before run() only.
+    /// Registers the handler of a step. Call it before run(). The handler named "" handles all other steps.
     RowWorker& on(const std::string& step, RowHandler handler);
 
-    // Works until stop(), through losses of the database. Throws what can only be mended by hand.
+    /// Works until stop(). Losses of the database are survived.
+    /// @throws Error that no retry can cure
     void run();
 
-    // Batches in hand are finished. From any thread.
+    /// In-flight batches are finished and reported, then run() returns. Callable from any thread.
     void stop() noexcept;
 
     RowWorkerCounts counts() const;

@@ -1,10 +1,11 @@
-// Structures of flows from C++: what tasks there are, what comes behind what, what happens when one fails. They become the JSON that pawl_saga.define
-// takes, which says what is wrong with them.
+// Builders for the structure of flows: their tasks, the order of tasks, and what happens when one fails. They make the
+// JSON that pawl_saga.define takes, and pawl_saga.define checks it: builders reject nothing.
 //
 //     namespace saga = pawl::saga;
 //     const saga::Flow trip = saga::linear("trip",
 //         saga::task("flight").needs("traveller").provides("pnr").execute("book_flight").revert("cancel_flight"),
-//         saga::unordered("stay", saga::task("hotel").needs("pnr"), saga::task("car")).retry(saga::times("again", 3).backoff({{"base", "1 s"}})));
+//         saga::unordered("stay", saga::task("hotel").needs("pnr"), saga::task("car")).retry(saga::times("again",
+//         3).backoff({{"base", "1 s"}})));
 //     pawl::define_flow(transaction, trip);
 //     const std::string flow = pawl::start_flow(transaction, {.name = "trip", .inputs = {{"traveller", "Ada"}}});
 #pragma once
@@ -19,13 +20,15 @@
 
 namespace pawl::saga {
 
-// What a controller can say to a failure in its scope: try the scope again, revert it and ask the next one outside, revert the whole flow.
+/// What a controller answers to a failure in its scope: retry the scope; revert it and ask the next outer controller;
+/// revert the whole flow.
 enum class Answer { retry, revert, revert_all };
 
-// How far a decider's no reaches: the target, the tasks directly behind it, those of its flow, everything behind it.
+/// What is skipped when a decider says no: the target; also the tasks directly behind it; also those of its flow;
+/// everything behind it.
 enum class Depth { atom, neighbors, flow, all };
 
-// Decides what happens when something in its flow fails.
+/// A retry controller: decides what happens when something in its flow fails.
 class Retry {
 public:
     Retry(const std::string& controller, const std::string& name);
@@ -36,10 +39,10 @@ public:
         (add_need(names), ...);
         return *this;
     }
-    Retry& value(nlohmann::json provided);               // AlwaysRevert, AlwaysRevertAll: what they provide
-    Retry& or_revert_all();                              // when no attempt is left the whole flow is reverted, not its scope alone
-    Retry& backoff(nlohmann::json policy);               // the wait before an attempt, as pawl.backoff reads it
-    Retry& on(const std::string& error, Answer answer);  // what it says to failures of a type, or of a SQLSTATE
+    Retry& value(nlohmann::json provided);  ///< What AlwaysRevert and AlwaysRevertAll provide.
+    Retry& or_revert_all();                 ///< When no attempt is left, revert the whole flow instead of the scope.
+    Retry& backoff(nlohmann::json policy);  ///< The wait before an attempt, as pawl.backoff reads it.
+    Retry& on(const std::string& error, Answer answer);  ///< The answer to failures of a type, or of a SQLSTATE.
     Retry& with(const std::string& key, nlohmann::json given);
 
     const nlohmann::json& json() const noexcept { return json_; }
@@ -51,12 +54,12 @@ private:
 
 Retry always_revert(const std::string& name);
 Retry always_revert_all(const std::string& name);
-Retry times(const std::string& name, int attempts);                              // the first one counts
-Retry for_each(const std::string& name, std::vector<nlohmann::json> values);     // provides one value after the other
-Retry for_each_of(const std::string& name, const std::string& list);             // the values are looked up by this name
-Retry ask_function(const std::string& name, const std::string& function);        // schema.f(history jsonb) returns text
+Retry times(const std::string& name, int attempts);                           ///< The first attempt counts.
+Retry for_each(const std::string& name, std::vector<nlohmann::json> values);  ///< Provides one value after another.
+Retry for_each_of(const std::string& name, const std::string& list);          ///< Looks the values up by this name.
+Retry ask_function(const std::string& name, const std::string& function);     ///< schema.f(history jsonb) returns text.
 
-// Says, from the results of those before, whether something is done at all.
+/// Decides, from the results of earlier tasks, whether a task runs at all.
 class Decider {
 public:
     explicit Decider(nlohmann::json decider) : json_(std::move(decider)) {}
@@ -67,10 +70,10 @@ private:
 };
 
 Decider when_result_in(std::vector<nlohmann::json> values);
-Decider when(const std::string& function);  // schema.f(results jsonb) returns boolean
+Decider when(const std::string& function);  ///< schema.f(results jsonb) returns boolean.
 Decider allow(bool always);
 
-// A task, or a flow of tasks and flows.
+/// A task, or a flow of tasks and flows.
 class Item {
 public:
     const nlohmann::json& json() const noexcept { return json_; }
@@ -85,7 +88,7 @@ class Task : public Item {
 public:
     explicit Task(const std::string& name) : Item(nlohmann::json::object({{"task", name}})) {}
 
-    // What it is given: names that tasks before it provide, or inputs of the flow. (`requires` is a word of C++.)
+    /// Its arguments: names that earlier tasks provide, or inputs of the flow. (`requires` is a keyword of C++.)
     template <typename... Names>
     Task& needs(const Names&... names) {
         (append("requires", names), ...);
@@ -96,17 +99,17 @@ public:
         (append("optional", names), ...);
         return *this;
     }
-    Task& rebind(const std::string& parameter, const std::string& name);    // looked up by another name
-    Task& inject(const std::string& parameter, nlohmann::json value);       // a constant of its own
-    Task& provides(const std::string& name);                                // the whole result
-    Task& provides(std::initializer_list<std::string> names);               // a list, by position
-    Task& provides_member(const std::string& name, const std::string& member);  // a member of an object
+    Task& rebind(const std::string& parameter, const std::string& name);  ///< Looks a parameter up by another name.
+    Task& inject(const std::string& parameter, nlohmann::json value);     ///< A constant.
+    Task& provides(const std::string& name);                              ///< The whole result.
+    Task& provides(std::initializer_list<std::string> names);             ///< Elements of a list, by position.
+    Task& provides_member(const std::string& name, const std::string& member);  ///< A member of an object.
 
-    // Handlers that workers know; sql:<schema>.<function> is run by the database. Without a word: the task's own name.
+    /// The handlers. Default: the task's name. sql:<schema>.<function> runs in the database.
     Task& execute(const std::string& handler);
     Task& revert(const std::string& handler);
 
-    // Nobody executes it: it succeeds when its flow is told so (pawl::signal_flow; its timeout fails it), or when a time has passed.
+    /// No worker executes it: it succeeds by a signal (pawl::signal_flow; its timeout fails it), or after a time.
     Task& wait_for(const std::string& signal);
     Task& wait(std::chrono::milliseconds time);
 
@@ -114,9 +117,9 @@ public:
     Task& priority(int higher_is_earlier);
     Task& timeout(std::chrono::milliseconds of_execute);
     Task& revert_timeout(std::chrono::milliseconds of_revert);
-    Task& max_losses(int workers);  // how many workers may die with it before it counts as failed; 20
+    Task& max_losses(int workers);  ///< Fails after so many workers died with it. Default: 20.
     Task& description(const std::string& text);
-    Task& with(const std::string& key, nlohmann::json given);  // what has no function here
+    Task& with(const std::string& key, nlohmann::json given);  ///< Any other key of the structure.
 
 private:
     void append(const std::string& key, const std::string& name);
@@ -128,16 +131,18 @@ public:
 
     Flow& add(const Item& child);
     Flow& retry(const Retry& controller);
-    Flow& link(const std::string& from, const std::string& to);  // graph flows only
+    Flow& link(const std::string& from, const std::string& to);  ///< Graph flows only.
     Flow& link(const std::string& from, const std::string& to, const Decider& decider, Depth depth = Depth::all);
     Flow& description(const std::string& text);
     Flow& with(const std::string& key, nlohmann::json given);
 };
 
-inline Task task(const std::string& name) { return Task(name); }
+inline Task task(const std::string& name) {
+    return Task(name);
+}
 
 template <typename... Children>
-Flow linear(const std::string& name, const Children&... children) {  // one after the other
+Flow linear(const std::string& name, const Children&... children) {  // one after another
     Flow made("linear", name);
     (made.add(children), ...);
     return made;
@@ -149,7 +154,7 @@ Flow unordered(const std::string& name, const Children&... children) {  // all a
     return made;
 }
 template <typename... Children>
-Flow graph(const std::string& name, const Children&... children) {  // as links and needs say
+Flow graph(const std::string& name, const Children&... children) {  // ordered by links and needs
     Flow made("graph", name);
     (made.add(children), ...);
     return made;

@@ -1,12 +1,14 @@
-// A worker for the tasks of flows: executes and reverts them, in the manner of pawl::Worker (leases, fences, batches, drain, loss of the database).
+// A worker for the tasks of flows: executes and reverts them. Leases, fencing tokens, batches and draining are those of
+// pawl::Worker.
 //
 //     pawl::SagaWorker worker({.connection = {.target = "dbname=travel"}});
-//     worker.on("book_flight", [](const pawl::SagaTask& task) { return book(task.argument<std::string>("traveller")); })
+//     worker.on("book_flight", [](const pawl::SagaTask& task) { return book(task.argument<std::string>("traveller"));
+//     })
 //           .on_revert("cancel_flight", [](const pawl::SagaTask& task) { cancel(task.done<Booking>()); });
 //     const pawl::StopOnSignals signals([&] { worker.stop(); });
 //     worker.run();
 //
-// A task is executed, and reverted, at least once; each result counts exactly once.
+// A task is executed, and reverted, at least once. Each result counts exactly once.
 #pragma once
 
 #include <functional>
@@ -22,39 +24,41 @@
 
 namespace pawl {
 
-// A task in hand. The handler may use it from its own thread only, and until it returns.
+/// A task, as a handler sees it. Valid until the handler returns, for the handler's thread only.
 struct SagaTask {
     std::string flow;
     int node = 0;
     std::string name;
     std::string handler;
-    bool reverting = false;
-    std::int64_t token = 0;      // the fencing token: who writes elsewhere on behalf of this task can be fenced by it too
-    nlohmann::json arguments;    // by parameter
-    nlohmann::json result;       // to be reverted: what execute returned, null where it failed
-    nlohmann::json failure;      // to be reverted: how it failed, null where it did not
-    nlohmann::json failures;     // to be reverted: what failed in this flow, by atom
-    Trace trace;                 // the handler's span in the trace in which the flow began
+    bool reverting = false;  ///< Undo the task; result or failure say what was done.
+    std::int64_t token =
+        0;  ///< The fencing token. Send it along with writes to other systems, so that they can reject stale ones.
+    nlohmann::json arguments;  ///< By parameter.
+    nlohmann::json result;     ///< When reverting: what execute returned; null if it failed.
+    nlohmann::json failure;    ///< When reverting: how execute failed; null if it did not.
+    nlohmann::json failures;   ///< When reverting: what failed in the flow, by atom.
+    Trace trace;               ///< The handler's span in the trace in which the flow began.
 
-    // Asks to stop when the task is no longer ours, or the worker's grace has run out.
+    /// Asks the handler to stop: the task was lost, or the worker's grace is over.
     std::stop_token stop;
 
-    // An argument as a type. Throws PermanentFailure where it is not there, or is something else.
+    /// An argument as a type. @throws PermanentFailure if it is missing or of another type
     template <typename T>
     T argument(const std::string& parameter) const {
         return as<T>(arguments, parameter);
     }
-    // What execute returned, as a type.
+
+    /// What execute returned, as a type. @throws PermanentFailure if it is of another type
     template <typename T>
     T done() const {
         return as<T>({{"result", result}}, "result");
     }
 
-    // How far it is, from 0 to 1. Sent now and then, the newest alone, by another thread; it costs the handler nothing.
-    void progress(double part, const nlohmann::json& details = nullptr) const {
-        if (tell) tell(part, details);
+    /// Reports progress, from 0 to 1. Another thread sends the newest report now and then; the handler does not wait.
+    void progress(double fraction, const nlohmann::json& details = nullptr) const {
+        if (report_progress) report_progress(fraction, details);
     }
-    std::function<void(double, const nlohmann::json&)> tell = {};
+    std::function<void(double, const nlohmann::json&)> report_progress = {};  ///< Set by the worker.
 
 private:
     template <typename T>
@@ -67,36 +71,44 @@ private:
     }
 };
 
-// Returns the result. What it throws, unless it was told to stop, is the task's failure: its type is that of pawl::Failure, "permanent" of pawl::PermanentFailure, and
-// the SQLSTATE is that of pawl::Error; retry controllers can have answers of their own to these.
+/// Returns the result. An exception is the task's failure, unless the handler was asked to stop. The failure's type is
+/// that of pawl::Failure, "permanent" for pawl::PermanentFailure, or the SQLSTATE of pawl::Error; retry controllers can
+/// answer each.
 using SagaHandler = std::function<nlohmann::json(const SagaTask&)>;
 
+/// Everything has a default. pawl/settings.hpp reads these settings from the environment.
 struct SagaWorkerSettings {
     ConnectionSettings connection = {};
     std::string queue = "default";
-    int threads = 4;
-    int batch = 0;                                  // tasks in hand at once; 0: twice the threads
-    std::chrono::milliseconds lease{60'000};        // extended at every third of it
-    std::chrono::milliseconds grace{30'000};        // how long stop() waits for handlers before it asks them to stop
-    std::chrono::milliseconds shortest_poll{5};
-    std::chrono::milliseconds longest_poll{1'000};
-    std::chrono::milliseconds progress_interval{200};  // progress is sent no more often
-    bool wake = true;                               // be notified of work; behind a pooler in transaction mode it polls
-    MessageSettings messages = {};                  // who says that there is work: by default the database
+    int threads = 4;                          ///< Threads that run handlers.
+    int batch = 0;                            ///< In-flight tasks at once, up to 10000. 0: twice the threads.
+    std::chrono::milliseconds lease{60'000};  ///< Lease time. Extended every third of it.
+    std::chrono::milliseconds grace{
+        30'000};  ///< After stop(): how long handlers may run before they are asked to stop.
+    std::chrono::milliseconds shortest_poll{5};  ///< First wait between two polls; doubled by every poll without work.
+    std::chrono::milliseconds longest_poll{1'000};     ///< Longest wait between two polls.
+    std::chrono::milliseconds progress_interval{200};  ///< Shortest time between two reports of progress.
+    bool wake = true;               ///< Wait for notifications. False, or behind a transaction pooler: poll.
+    MessageSettings messages = {};  ///< Which provider announces work. Default: the database.
 
-    std::function<void(const SagaTask&)> on_dropped = {};            // of each result that came too late; on the worker's own thread
-    std::function<void(const std::string&)> on_message = {};         // what a log would want to know; on any thread, one at a time
+    /// Called for each result that was dropped because the lease was lost; on the thread that calls run().
+    std::function<void(const SagaTask&)> on_dropped = {};
+
+    /// Called with lines for a log; on any thread of the worker, one call at a time.
+    std::function<void(const std::string&)> on_message = {};
 };
 
+/// Thread-safe are stop(), processor() and counts().
 class SagaWorker {
 public:
+    /// Does not connect. @throws Error as check(const MessageSettings&) does
     explicit SagaWorker(SagaWorkerSettings settings);
     ~SagaWorker();
     SagaWorker(const SagaWorker&) = delete;
     SagaWorker& operator=(const SagaWorker&) = delete;
 
-    // What executes tasks whose handler is so called, and what reverts them; before run() only. Without the second there is nothing to undo.
-    // A handler may return any type that nlohmann-json can hold, or nothing.
+    /// Registers what executes tasks with this handler, and what reverts them. Call it before run(). Without a revert
+    /// there is nothing to undo. A function may return any type that converts to nlohmann::json, or void.
     template <typename Execute>
     SagaWorker& on(const std::string& handler, Execute execute) {
         return add(handler, false, handler_of(std::move(execute)));
@@ -110,13 +122,15 @@ public:
         return add(handler, true, handler_of(std::move(revert)));
     }
 
-    // Works until stop(), through losses of the database. Throws what can only be mended by hand.
+    /// Works until stop(), and returns when the worker has drained. Losses of the database are survived.
+    /// @throws Error that no retry can cure
     void run();
 
-    // Nothing more is claimed, running handlers finish, the rest goes back. From any thread, any number of times.
+    /// Begins the drain: nothing more is claimed, running handlers finish and are reported, and other claimed tasks are
+    /// returned. Callable from any thread and from a signal handler, any number of times.
     void stop() noexcept;
 
-    // The uuid under which it owns tasks.
+    /// The UUID under which it owns tasks.
     const std::string& processor() const noexcept;
 
     WorkerCounts counts() const;

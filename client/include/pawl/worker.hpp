@@ -1,12 +1,13 @@
-// A worker: takes work in batches, runs handlers on a pool of threads, keeps its leases alive, reports results in batches, and ends
-// in good order.
+// A worker: claims work in batches, runs handlers on a pool of threads, extends its leases, reports results in batches,
+// and drains on stop().
 //
-//     pawl::Worker worker({.connection = {.target = "dbname=shop"}, .name_space = "billing"});
+//     pawl::Worker worker({.connection = {.target = "dbname=shop"}, .queue = "billing"});
 //     worker.on("charge_card", [](const pawl::Job& job) { return nlohmann::json{{"receipt", charge(job.context)}}; });
 //     pawl::StopOnSignals signals(worker);     // SIGTERM and SIGINT drain it
 //     worker.run();
 //
-// A step is run at least once, and its result counts exactly once: a result that comes after the lease was lost is dropped.
+// A step runs at least once. Its result counts exactly once: a result that is reported after the lease was lost is
+// dropped.
 #pragma once
 
 #include <chrono>
@@ -29,40 +30,44 @@ namespace pawl {
 
 class WorkSource;
 
-// One piece of work, as a handler sees it. The handler may use it from its own thread only, and until it returns.
+/// One piece of work, as a handler sees it. Valid until the handler returns, for the handler's thread only.
 struct Job {
-    std::string handler;      // the name it was registered under
-    std::string name;         // the step's name; of other tables the row's key
-    std::string task;         // the step's task; empty for other tables
-    std::string key;          // the step's id, or the row's key
-    std::int64_t token = 0;   // the fencing token: who writes elsewhere on behalf of this job can be fenced by it too
-    int attempt = 1;
-    nlohmann::json context;   // the task's context; of other tables the whole row
-    nlohmann::json inputs;    // results of the steps this one waited for, by their names
-    nlohmann::json options;   // handler_options of the step
+    std::string handler;  ///< The name that the handler is registered under.
+    std::string name;     ///< The step's name; of other tables the row's key.
+    std::string task;     ///< The step's task; empty for other tables.
+    std::string key;      ///< The step's id, or the row's key.
+    std::int64_t token =
+        0;  ///< The fencing token. Send it along with writes to other systems, so that they can reject stale ones.
+    int attempt = 1;         ///< 1 for the first.
+    nlohmann::json context;  ///< The task's context; of other tables the whole row.
+    nlohmann::json inputs;   ///< The results of the steps that this one depends on, by name.
+    nlohmann::json options;  ///< handler_options of the step.
     std::string correlation_id;
 
-    // Why the values above cannot be read (JSON that is nested too deep, say). Such a job fails for good without its handler. Empty: they can.
+    /// Why the values above cannot be read, for example JSON that is nested too deep. Such a job fails permanently
+    /// without a call of its handler. Empty otherwise.
     std::string problem;
 
-    // The handler's span in the trace in which the task began, for what it asks of others; the report of its result belongs to it.
+    /// The handler's span in the trace in which the task began. The report of the result belongs to it.
     Trace trace;
 
-    // Asks to stop when the work is no longer ours (cancelled, taken over, the lease could not be extended) or the worker's grace has run out.
+    /// Asks the handler to stop: the lease was lost, the work was cancelled, or the worker's grace is over.
     std::stop_token stop;
 };
 
-// Returns the result. An exception is a failure that may be tried again, unless it is one of those below. Whoever was told to stop and
-// throws has not failed: nothing is reported but a PermanentFailure, and the work goes back.
+/// Returns the result, as JSON of any type. An exception is a failure that is retried by the step's policy, unless it
+/// is one of those below. If the handler was asked to stop, an exception other than PermanentFailure reports nothing,
+/// and the work is returned. Called on several threads at once.
 using Handler = std::function<nlohmann::json(const Job&)>;
 
-// Thrown by a handler: no retry will mend this.
+/// Thrown by a handler: no retry can succeed.
 class PermanentFailure : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
 };
 
-// Thrown by a handler: a failure of a type, to which retry controllers of flows may have an answer of their own.
+/// Thrown by a handler: a failure of a named type, for which retry controllers of flows can have an answer of their
+/// own.
 class Failure : public std::runtime_error {
 public:
     Failure(std::string type, const std::string& why) : std::runtime_error(why), type_(std::move(type)) {}
@@ -72,7 +77,7 @@ private:
     std::string type_;
 };
 
-// Thrown by a handler: try again, but not before `after` has passed (Retry-After); the step's backoff caps it.
+/// Thrown by a handler: retry, but not before `after` has passed (HTTP's Retry-After). The step's backoff limits it.
 class RetryLater : public std::runtime_error {
 public:
     RetryLater(const std::string& why, std::chrono::milliseconds after) : std::runtime_error(why), after_(after) {}
@@ -82,73 +87,81 @@ private:
     std::chrono::milliseconds after_;
 };
 
-// An enforced table to work on instead of pawl_dag.steps. Its lifecycle must have owner, token and claim events, its key one column.
+/// An enforced table to work on instead of pawl_dag.steps. Its binding needs an owner column, a token column and claim
+/// events, its key one column.
 struct JobTable {
-    std::string relation;
-    std::string success_event;
-    std::string failure_event;
-    std::optional<std::string> permanent_failure_event = std::nullopt;  // default: failure_event
-    std::optional<std::string> claim_event = std::nullopt;              // default: the binding's only one
-    std::string handler = "job";                                        // the handler that runs all of its rows
-    std::optional<std::string> traceparent_column = std::nullopt;       // of the row, if it has one
+    std::string relation;                                               ///< As regclass reads it.
+    std::string success_event;                                          ///< Fired when a handler has returned.
+    std::string failure_event;                                          ///< Fired when it has thrown.
+    std::optional<std::string> permanent_failure_event = std::nullopt;  ///< Default: failure_event.
+    std::optional<std::string> claim_event = std::nullopt;              ///< Default: the binding's only claim event.
+    std::string handler = "job";                                        ///< The handler that runs all rows.
+    std::optional<std::string> traceparent_column = std::nullopt;       ///< Default: rows have no trace.
 };
 
+/// Everything has a default. pawl/settings.hpp reads these settings from the environment.
 struct WorkerSettings {
     ConnectionSettings connection = {};
 
-    // The queue that is claimed from: a namespace of workflows, or a queue of the job table.
-    std::string name_space = "default";
+    /// The queue to claim from: a namespace of pawl_dag, or a queue of the job table.
+    std::string queue = "default";
 
-    // Empty: the steps of workflows.
+    /// The table to work on. Default: the steps of pawl_dag.
     std::optional<JobTable> table = std::nullopt;
 
-    int threads = 4;
-    int batch = 0;                                    // rows in hand at once; 0: twice the threads
-    std::chrono::milliseconds lease{60'000};          // extended at every third of it
-    std::chrono::milliseconds grace{30'000};          // how long stop() waits for handlers before it asks them to stop
-    std::chrono::milliseconds shortest_poll{5};       // the wait between two looks for work grows from this (from a fifth of it after work) ...
-    std::chrono::milliseconds longest_poll{1'000};    // ... to this
-    bool wake = true;                                 // be notified of work; behind a pooler in transaction mode it polls
-    bool orchestrate = true;                          // move tasks on after reporting, without waiting for pawld
+    int threads = 4;                          ///< Threads that run handlers.
+    int batch = 0;                            ///< In-flight rows at once, up to 10000. 0: twice the threads.
+    std::chrono::milliseconds lease{60'000};  ///< Lease time. Extended every third of it.
+    std::chrono::milliseconds grace{
+        30'000};  ///< After stop(): how long handlers may run before they are asked to stop.
+    std::chrono::milliseconds shortest_poll{
+        5};  ///< First wait between two polls; doubled by every poll without work. A fifth after work.
+    std::chrono::milliseconds longest_poll{1'000};  ///< Longest wait between two polls.
+    bool wake = true;         ///< Wait for notifications. False, or behind a transaction pooler: poll.
+    bool orchestrate = true;  ///< Move tasks on after reports, without waiting for pawld.
 
-    // Who says that there is work: by default the database, by waking or being asked.
+    /// Which provider announces work. Default: the database.
     MessageSettings messages = {};
 
-    // Told of each result that was dropped because the work was no longer ours; called on the worker's own thread.
+    /// Called for each result that was dropped because the lease was lost; on the thread that calls run().
     std::function<void(const Job&)> on_dropped = {};
 
-    // Told what a log would want to know, one line each; called on any thread of the worker, one at a time.
+    /// Called with lines for a log; on any thread of the worker, one call at a time.
     std::function<void(const std::string&)> on_message = {};
 };
 
+/// Counts since the worker was made.
 struct WorkerCounts {
     std::uint64_t claimed = 0;
-    std::uint64_t told = 0;  // of these, by messages
+    std::uint64_t announced = 0;  ///< Claimed because of a message.
     std::uint64_t succeeded = 0;
     std::uint64_t failed = 0;
-    std::uint64_t dropped = 0;
-    std::uint64_t abandoned = 0;
+    std::uint64_t dropped = 0;    ///< Results that came after the lease was lost.
+    std::uint64_t abandoned = 0;  ///< Returned at the end, unhandled.
     std::uint64_t reconnects = 0;
 };
 
+/// Thread-safe are stop(), processor() and counts(). The other methods are for one thread.
 class Worker {
 public:
+    /// Does not connect. @throws Error as check(const MessageSettings&) does
     explicit Worker(WorkerSettings settings);
     ~Worker();
     Worker(const Worker&) = delete;
     Worker& operator=(const Worker&) = delete;
 
-    // Registers a handler; before run() only. The one called "" gets what no other is registered for.
+    /// Registers a handler. Call it before run(). The handler named "" runs what no other is registered for.
     Worker& on(const std::string& handler, Handler function);
 
-    // Works until stop(), through losses of the database. Throws what can only be mended by hand: no such table, no privilege.
+    /// Works until stop(), and returns when the worker has drained. Losses of the database are survived.
+    /// @throws Error that no retry can cure, such as a missing table or privilege
     void run();
 
-    // Begins the drain: nothing more is claimed, running handlers finish, the rest goes back. Callable from any thread and from a
-    // signal handler, any number of times.
+    /// Begins the drain: nothing more is claimed, running handlers finish and are reported, and other claimed rows are
+    /// returned. Callable from any thread and from a signal handler, any number of times.
     void stop() noexcept;
 
-    // The uuid under which it owns work.
+    /// The UUID under which it owns rows.
     const std::string& processor() const noexcept;
 
     WorkerCounts counts() const;
@@ -162,11 +175,12 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-// While it lives, SIGTERM and SIGINT call stop. Make it before any thread is started: threads inherit what is blocked.
+/// While it exists, SIGTERM and SIGINT call a function, on a thread of its own. Make it before other threads: they
+/// inherit the blocked signals.
 class StopOnSignals {
 public:
     explicit StopOnSignals(std::function<void()> stop);
-    explicit StopOnSignals(Worker& worker);
+    explicit StopOnSignals(Worker& worker);  ///< Calls worker.stop(); the worker must outlive it.
     ~StopOnSignals();
     StopOnSignals(const StopOnSignals&) = delete;
     StopOnSignals& operator=(const StopOnSignals&) = delete;

@@ -182,7 +182,7 @@ PAWL_FUNCTION(pawl_bulk_next_row) {
         const char* operation = GetConfigOption("pawl_bulk.operation", true, false);
         if (operation == nullptr || operation[0] == '\0' || strlen(operation) >= sizeof numbering.operation)
             ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                            errmsg("no operation takes rows in this transaction"),
+                            errmsg("no operation accepts rows in this transaction"),
                             errhint("select * from pawl_bulk.submit('...')")));
         if (numbering.transaction != this_transaction() || numbering.subtransaction != GetCurrentSubTransactionId() ||
             strcmp(numbering.operation, operation) != 0) {

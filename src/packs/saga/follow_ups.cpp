@@ -1,4 +1,4 @@
-// May ereport; owns nothing. See follow_ups.hpp. Whether a follow-up runs is kept in this variable and not in a
+// May ereport; owns nothing. See follow_ups.hpp. What is known of follow-ups is kept in a variable and not in a
 // setting, which any session could set.
 #include "packs/saga/follow_ups.hpp"
 
@@ -10,18 +10,22 @@ namespace pawl {
 
 namespace {
 
-// The subtransaction in which the outermost follow-up began; invalid: none runs.
-SubTransactionId following = InvalidSubTransactionId;
+Following following;
 
 void end_of_transaction(XactEvent event, void*) {
-    if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-        following = InvalidSubTransactionId;
+    if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE) following = {};
+}
+
+// What began in a subtransaction goes on in its parent, or ends with it.
+void end_in(SubTransactionId& began, SubXactEvent event, SubTransactionId mine, SubTransactionId parent) {
+    if (began != mine) return;
+    if (event == SUBXACT_EVENT_COMMIT_SUB) began = parent;
+    if (event == SUBXACT_EVENT_ABORT_SUB) began = InvalidSubTransactionId;
 }
 
 void end_of_subtransaction(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void*) {
-    if (following != mine) return;
-    if (event == SUBXACT_EVENT_COMMIT_SUB) following = parent;
-    if (event == SUBXACT_EVENT_ABORT_SUB) following = InvalidSubTransactionId;
+    end_in(following.outermost, event, mine, parent);
+    end_in(following.left_in, event, mine, parent);
 }
 
 // The callbacks stay registered until the session ends.
@@ -37,27 +41,47 @@ void watch_transactions() {
 
 }  // namespace
 
-SubTransactionId suspend_following() noexcept {
-    return std::exchange(following, InvalidSubTransactionId);
+Following suspend_following() noexcept {
+    return std::exchange(following, Following{});
 }
 
-void resume_following(SubTransactionId suspended) noexcept {
+void resume_following(Following suspended) noexcept {
     following = suspended;
 }
 
-// pawl_saga._follow(): true if no other follow-up runs. Only the owner may call it: its follow-ups are SECURITY
-// DEFINER.
+// pawl_saga._follow(leave_questions): true if no other follow-up runs. Only the owner may call it: its follow-ups are
+// SECURITY DEFINER.
 PAWL_FUNCTION(pawl_saga_follow) {
+    pg::require(fcinfo, 0, "leave_questions");
     watch_transactions();
-    const bool outermost = following == InvalidSubTransactionId;
-    if (outermost) following = GetCurrentSubTransactionId();
+    const bool outermost = following.outermost == InvalidSubTransactionId;
+    if (outermost) {
+        following.outermost = GetCurrentSubTransactionId();
+        following.leaves_questions = false;
+    }
+    following.leaves_questions |= PG_GETARG_BOOL(0);
     return BoolGetDatum(outermost);
 }
 
 // pawl_saga._followed()
 PAWL_FUNCTION(pawl_saga_followed) {
-    following = InvalidSubTransactionId;
+    following.outermost = InvalidSubTransactionId;
+    following.leaves_questions = false;
     return static_cast<Datum>(0);
+}
+
+// pawl_saga._leave_questions(leave): until it is called with false, or the subtransaction is rolled back, or the
+// transaction ends.
+PAWL_FUNCTION(pawl_saga_leave_questions) {
+    pg::require(fcinfo, 0, "leave");
+    watch_transactions();
+    following.left_in = PG_GETARG_BOOL(0) ? GetCurrentSubTransactionId() : InvalidSubTransactionId;
+    return static_cast<Datum>(0);
+}
+
+// pawl_saga._leaves_questions()
+PAWL_FUNCTION(pawl_saga_leaves_questions) {
+    return BoolGetDatum(following.leaves_questions || following.left_in != InvalidSubTransactionId);
 }
 
 }  // namespace pawl

@@ -6,8 +6,18 @@
 
 namespace pawl {
 
+// What the backend knows of the follow-ups under way.
+struct Following {
+    // The subtransaction in which the outermost follow-up began; invalid: none runs.
+    SubTransactionId outermost = InvalidSubTransactionId;
+    // It leaves questions to users' functions for later.
+    bool leaves_questions = false;
+    // The subtransaction in which pawl_saga._leave_questions(true) was called; invalid: it was not.
+    SubTransactionId left_in = InvalidSubTransactionId;
+};
+
 // While a user's function runs, its state changes have an outermost follow-up of their own.
-SubTransactionId suspend_following() noexcept;
-void resume_following(SubTransactionId suspended) noexcept;
+Following suspend_following() noexcept;
+void resume_following(Following suspended) noexcept;
 
 }  // namespace pawl

@@ -41,12 +41,8 @@ void put(void* argument) {
     SPI_finish();
 }
 
-// The session's role; but in a superuser's session a function of another role runs with the rights of that function's
-// owner. Follow-ups cannot see whether the superuser moved the flow itself or called a SECURITY DEFINER function that
-// did.
-Oid asking_role(const char* function) {
-    const Oid role = GetOuterUserId();
-    if (!superuser_arg(role)) return role;
+// The owner of the called function, or InvalidOid if a superuser owns it.
+Oid owner_of_function(const char* function) {
     const Oid called =
         DatumGetObjectId(DirectFunctionCall1(regprocedurein, CStringGetDatum(psprintf("%s(jsonb)", function))));
     HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(called));
@@ -54,12 +50,27 @@ Oid asking_role(const char* function) {
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION), errmsg("function %s does not exist", function)));
     const Oid owner = reinterpret_cast<Form_pg_proc>(GETSTRUCT(tuple))->proowner;
     ReleaseSysCache(tuple);
-    return superuser_arg(owner) ? role : owner;
+    return superuser_arg(owner) ? InvalidOid : owner;
+}
+
+// The session's role; but in a superuser's session the role that defined the flow, because any role that may define
+// flows may name any function. What a superuser defined runs with the rights of the function's owner. Follow-ups
+// cannot see whether the superuser changed the flow itself or called a SECURITY DEFINER function that did.
+Oid asking_role(const char* function, const char* definer) {
+    const Oid role = GetOuterUserId();
+    if (!superuser_arg(role)) return role;
+    const Oid defined = get_role_oid(definer, true);
+    if (!OidIsValid(defined))
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("role \"%s\" does not exist", definer),
+                        errdetail("The role defined the flow, and its deciders and controllers run with its rights.")));
+    if (!superuser_arg(defined)) return defined;
+    const Oid owner = owner_of_function(function);
+    return OidIsValid(owner) ? owner : role;
 }
 
 // The function's changes to other flows have follow-ups of their own.
 void ask(Oid role, Question* question) {
-    const SubTransactionId suspended = suspend_following();
+    const Following suspended = suspend_following();
     PG_TRY();
     { with_rights_of(role, put, question, Reach::confined); }
     PG_FINALLY();
@@ -72,14 +83,16 @@ void ask(Oid role, Question* question) {
 // In a security-restricted operation the session's role did not ask for anything: a table's owner did.
 PAWL_FUNCTION(pawl_saga_ask) {
     pg::require(fcinfo, 0, "function");
+    pg::require(fcinfo, 2, "definer");
     const std::string function(pg::view(pg::text_argument(fcinfo, 0)));
+    const char* definer = NameStr(*PG_GETARG_NAME(2));
     const std::string statement = "SELECT " + function + "($1)";
     Question question = {statement.c_str(), PG_GETARG_DATUM(1), PG_ARGISNULL(1), CurrentMemoryContext, nullptr};
     return pg::call([&]() -> Datum {
         if (InSecurityRestrictedOperation())
             ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
                             errmsg("cannot call a decider or controller within security-restricted operation")));
-        ask(asking_role(function.c_str()), &question);
+        ask(asking_role(function.c_str(), definer), &question);
         if (question.answer != nullptr) return PointerGetDatum(cstring_to_text(question.answer));
         fcinfo->isnull = true;
         return 0;

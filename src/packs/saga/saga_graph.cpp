@@ -49,7 +49,7 @@ int child_named(const Item& flow, const std::string& name) {
     for (std::size_t i = 0; i < flow.children.size(); ++i)
         if (flow.children[i].name == name) return static_cast<int>(i);
     throw Error("flow \"" + flow.name + "\" has no item \"" + name + "\" to link", {}, {},
-                "links name the children of their own flow");
+                "links must name children of their flow");
 }
 
 // Which child leads to which: the links, and edges from the provider of a name to the items that require it.
@@ -103,8 +103,8 @@ std::vector<int> child_order(const Item& flow, const std::vector<std::pair<int, 
     std::string stuck;
     for (std::size_t i = 0; i < waits.size(); ++i)
         if (waits[i] > 0) stuck += (stuck.empty() ? "\"" : ", \"") + flow.children[i].name + "\"";
-    throw Error("the items of flow \"" + flow.name + "\" wait for each other", {},
-                "On or behind a cycle are " + stuck + ".");
+    throw Error("the items of flow \"" + flow.name + "\" have a dependency cycle", {},
+                "On a cycle, or dependent on one, are " + stuck + ".");
 }
 
 class Compiler {
@@ -143,8 +143,7 @@ private:
 
     void name_atom(const std::string& name) {
         if (!names.insert(name).second)
-            throw Error("two atoms are named \"" + name + "\"", {},
-                        "The name of an atom is what it is known by when a flow goes on.");
+            throw Error("duplicate atom name \"" + name + "\"", {}, "Atoms are matched by name when a flow continues.");
     }
 
     Ends add_task(const Item& task, const Level* level, int child, int controller) {

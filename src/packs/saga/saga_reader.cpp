@@ -66,7 +66,7 @@ int whole_number(const Json& json, std::string_view key, const std::string& what
     int number = 0;
     const auto [end, problem] = std::from_chars(value->raw.data(), value->raw.data() + value->raw.size(), number);
     if (problem != std::errc() || end != value->raw.data() + value->raw.size())
-        reject("\"" + std::string(key) + "\" of " + what + " must be a whole number of 32 bits", {},
+        reject("\"" + std::string(key) + "\" of " + what + " must be a 32-bit integer", {},
                "\"" + std::string(key) + "\": 10");
     return number;
 }
@@ -91,7 +91,8 @@ std::vector<Need> needs_of(const Json& json, const std::string& what) {
             reject("\"rebind\" of " + what + " must be an object", {}, "\"rebind\": {\"parameter\": \"name\"}");
         for (const auto& [parameter, name] : rebind->members) {
             if (!name.is(Kind::string))
-                reject("\"rebind\" of " + what + " must name names", {}, "\"rebind\": {\"parameter\": \"name\"}");
+                reject("\"rebind\" of " + what + " must map parameters to names", {},
+                       "\"rebind\": {\"parameter\": \"name\"}");
             const bool optional = std::any_of(needs.begin(), needs.end(), [&, given = parameter](const Need& n) {
                 return n.parameter == given && n.optional;
             });
@@ -144,7 +145,7 @@ void read_links(Item& flow, const Json& json) {
     const Json* links = json.find("links");
     if (links == nullptr) return;
     if (flow.shape != Shape::graph)
-        reject("flow \"" + flow.name + "\" has links, but is no graph flow", {}, "\"flow\": \"graph\"");
+        reject("flow \"" + flow.name + "\" has links, but is not a graph flow", {}, "\"flow\": \"graph\"");
     if (!links->is(Kind::array))
         reject("\"links\" of flow \"" + flow.name + "\" must be a list", {},
                "\"links\": [{\"from\": \"a\", \"to\": \"b\"}]");
@@ -155,7 +156,7 @@ void read_links(Item& flow, const Json& json) {
         link.to = name_of(each, "to", "link");
         if (const Json* decider = each.find("decider")) {
             if (!decider->is(Kind::object) || decider->members.size() != 1)
-                reject("a decider says one thing", {}, "\"decider\": {\"when_result_in\": [1, 2]}");
+                reject("a decider must have exactly one key", {}, "\"decider\": {\"when_result_in\": [1, 2]}");
             only_keys(*decider, "a decider", "allow when_result_in function");
             link.decider = decider->raw;
         }
@@ -207,7 +208,7 @@ void check_work(const Json& json, const std::string& what) {
     if (signal && text_of(json, "signal", what).empty())
         reject("\"signal\" of " + what + " has no name", {}, "\"signal\": \"approved\"");
     if ((signal || given(json, "wait_seconds") != nullptr) && given(json, "execute") != nullptr)
-        reject(what + " waits, so nobody executes it", {}, "a task behind it, with \"execute\"");
+        reject(what + " waits and cannot have \"execute\"", {}, "a task behind it, with \"execute\"");
 }
 
 Item read_task(const Json& json) {
@@ -236,9 +237,9 @@ Item read_item(const Json& json) {
     if (json.is(Kind::object) && json.find("flow") != nullptr) return read_flow(json);
     if (json.is(Kind::object) && json.find("task") != nullptr) return read_task(json);
     if (json.is(Kind::object) && json.find("retry") != nullptr)
-        reject("a retry belongs to a flow, it is none itself", {},
+        reject("a retry cannot stand alone, it belongs to a flow", {},
                "{\"flow\": \"linear\", \"name\": \"...\", \"retry\": {...}, \"children\": []}");
-    reject("a flow or a task was expected", "It is " + beginning(json.raw) + ".",
+    reject("expected a flow or a task", "It is " + beginning(json.raw) + ".",
            "{\"task\": \"...\"} or {\"flow\": \"linear\", \"name\": \"...\", \"children\": []}");
 }
 

@@ -66,7 +66,7 @@ begin
     end case;
     return answer;
 exception when others then
-    if sqlerrm ^@ 'retry refused: ' then return jsonb_build_object('refused', substr(sqlerrm, 16)); end if;
+    if sqlerrm ^@ 'retry rejected: ' then return jsonb_build_object('refused', substr(sqlerrm, 17)); end if;
     if sqlstate like 'PW%' or sqlstate = '55000' then return '"refused"'; end if;
     return to_jsonb(sqlstate || ' ' || sqlerrm);
 end $$;

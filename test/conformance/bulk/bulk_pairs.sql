@@ -62,6 +62,8 @@ begin
             perform set_config('pawl.processor', 'w', false);
             perform pawl_bulk.report((select jsonb_agg(to_jsonb(c) || '{"result": "ok"}') from pawl_bulk.claim('w', 'pairs', 1) c where was <> 'Running'), 'w') where was <> 'Running';
             if was = 'Running' then perform from pawl_bulk.claim('w', 'pairs', 1); end if;
+            -- a row times out at its deadline
+            if 'TimedOut' in (was, p ->> 1) then update pawl_bulk.work set deadline_at = clock_timestamp() where operation = op; end if;
             if was = 'TimedOut' then update pawl_bulk.records set state = 'TimedOut' where operation = op; end if;
         end if;
         -- a reset is part of a retry

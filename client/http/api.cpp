@@ -1,0 +1,465 @@
+// May throw (the constructor).
+#include "api.hpp"
+
+#include <algorithm>
+#include <semaphore>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "auth.hpp"
+#include "connection.hpp"
+#include "console.hpp"
+#include "core/trace.hpp"
+#include "feed.hpp"
+#include "json_text.hpp"
+#include "links.hpp"
+#include "listen.hpp"
+#include "rejections.hpp"
+#include "request.hpp"
+#include "streams.hpp"
+#include "utf8.hpp"
+
+namespace pawl::api {
+namespace {
+
+using Handled = httplib::Server::HandlerResponse;
+
+void protect(httplib::Response& response, bool tls) {
+    response.set_header("X-Content-Type-Options", "nosniff");
+    response.set_header("X-Frame-Options", "DENY");
+    response.set_header("Referrer-Policy", "no-referrer");
+    response.set_header("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
+    response.set_header("Cache-Control", "no-store");
+    if (tls) response.set_header("Strict-Transport-Security", "max-age=31536000");
+}
+
+bool has_body(const httplib::Request& request) {
+    return request.method == "POST" || request.method == "PUT" || request.method == "PATCH" ||
+           request.method == "DELETE";
+}
+
+// A W3C trace context, its two headers with a blank between; else what the client calls the request: the correlation id
+// of what it does.
+std::string trace_of(const httplib::Request& request) {
+    const std::string parent = request.get_header_value("traceparent");
+    // a header that is there twice is none
+    if (core::is_traceparent(parent) && request.get_header_value_count("traceparent") == 1) {
+        std::string states;
+        for (std::size_t i = 0; i < request.get_header_value_count("tracestate"); ++i)
+            states += (i == 0 ? "" : ",") + request.get_header_value("tracestate", i);
+        return parent + (core::is_tracestate(states) ? " " + states : "");
+    }
+    const std::string id = request.get_header_value("X-Request-Id");
+    return is_utf8(id) ? id.substr(0, 100) : "";
+}
+
+std::string hexadecimal(std::string_view bytes) {
+    std::string digits;
+    for (const unsigned char byte : bytes) {
+        digits += "0123456789abcdef"[byte >> 4];
+        digits += "0123456789abcdef"[byte & 15];
+    }
+    return digits;
+}
+
+constexpr auto held_back = std::chrono::seconds(1);  // the answer to one who guesses
+
+std::string lowered(std::string text) {
+    for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    return text;
+}
+
+// With its port, or without: then the name counts alone.
+bool is_same_host(const std::string& given, const std::string& name) {
+    const std::size_t colon = given.rfind(':');
+    const bool has_port = colon != std::string::npos && given.find(']', colon) == std::string::npos;
+    return lowered(given) == lowered(name) || (has_port && lowered(given.substr(0, colon)) == lowered(name));
+}
+
+bool is_media_type(const httplib::Request& request, const std::string& type) {
+    const std::string given = lowered(request.get_header_value("Content-Type"));
+    return given.rfind(type, 0) == 0 &&
+           (given.size() == type.size() || given[type.size()] == ';' || given[type.size()] == ' ');
+}
+
+// One of the few streams at a time.
+struct Place {
+    explicit Place(std::counting_semaphore<>& all) : all(all), free(all.try_acquire()) {}
+    ~Place() {
+        if (free) all.release();
+    }
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+    std::counting_semaphore<>& all;
+    const bool free;
+};
+
+std::optional<Problem> busy() {
+    return Problem{.status = 503, .detail = "too many files are under way", .sqlstate = "53300"};
+}
+
+}  // namespace
+
+struct Api::Impl {
+    Impl(const Settings& given, const daemon::Log& log, Condition condition)
+        : settings(given),
+          log(log),
+          condition(std::move(condition)),
+          routes(openapi_document()),
+          pool(settings.database, settings.connections, settings.timeout),
+          proxies(settings.proxies),
+          logins(settings.failed_logins),
+          feed(settings.database, log),
+          server(settings.limits, settings.tls) {}
+
+    Handled route(const httplib::Request& http, httplib::Response& response);
+    void receive(const httplib::Request& http, httplib::Response& response, const httplib::ContentReader& reader);
+    std::optional<Request> admit(const httplib::Request& http, httplib::Response& response);
+    std::optional<Problem> foreign(const httplib::Request& http) const;
+    std::optional<Caller> follow(Request& request, const std::string& ticket);
+    std::string address_of(const httplib::Request& http) const;
+    void link(const Request& request, httplib::Response& response);
+    void look(const Request& request, httplib::Response& response);
+    void act(const Request& request, httplib::Response& response, const httplib::ContentReader& reader);
+    void finish(const Request& request, const Outcome& outcome, httplib::Response& response);
+    void ourselves(const Request& request, httplib::Response& response);
+    ConnectionSettings stream_settings() const {
+        ConnectionSettings own = settings.database;
+        own.application_name = "pawld file";
+        return own;
+    }
+    std::string with_daemon(const std::string& json);
+    bool read_body(const httplib::ContentReader& reader, std::string& body, httplib::Response& response);
+
+    Settings settings;
+    const daemon::Log& log;
+    Condition condition;
+    Routes routes;
+    Pool pool;
+    Proxies proxies;
+    LoginLimiter logins;
+    Rejections rejections;
+    Links links;
+    std::counting_semaphore<> streams{16};
+    Feed feed;
+    const LoginLimiter::Clock::time_point began = LoginLimiter::Clock::now();
+    Server server;
+    int port = 0;
+    std::jthread thread;
+};
+
+// Finds the route and checks the parameters and the credentials. Answers every error.
+std::optional<Request> Api::Impl::admit(const httplib::Request& http, httplib::Response& response) {
+    const auto stop = [&](const Problem& problem) {
+        if (has_body(http) && current_connection) current_connection->close_after_this();
+        if (current_connection && current_connection->is_last()) response.set_header("Connection", "close");
+        reject(response, problem, log);
+        return std::nullopt;
+    };
+    if (const auto problem = foreign(http)) return stop(*problem);
+    const auto target = split_target(http.target);
+    if (!target) return stop({.status = 400, .detail = "the address is not well-formed"});
+    Match match = routes.find(http.method, target->segments);
+    if (!match.route && match.allowed.empty())
+        return stop({.status = 404, .detail = "there is nothing at this address", .hint = "GET /openapi.json"});
+    if (!match.route) {
+        response.set_header("Allow", match.allowed);
+        return stop({.status = 405, .detail = "this address takes " + match.allowed});
+    }
+    Request request{.http = http, .route = *match.route, .caller = {}, .arguments = std::move(match.arguments)};
+    for (const auto& [name, value] : target->query) {
+        if (!match.route->query.contains(name))
+            return stop({.status = 400, .detail = "unknown parameter \"" + name + "\""});
+        if (!request.arguments.emplace(name, value).second)
+            return stop({.status = 400, .detail = "parameter \"" + name + "\" is given twice"});
+    }
+    if (match.route->scope.empty()) return request;
+    auto caller = credentials(http);
+    if (const std::string ticket = request.argument("ticket"); !ticket.empty()) {
+        request.arguments.erase("ticket");
+        if (!caller && http.method == "GET") caller = follow(request, ticket);
+    }
+    if (!caller)
+        return stop({.status = 401,
+                     .detail = "a bearer token is needed",
+                     .sqlstate = "28000",
+                     .hint = "Authorization: Bearer pawl_..."});
+    caller->address = address_of(http);
+    if (const int wait = logins.must_wait(*caller); wait > 0) {
+        response.set_header("Retry-After", std::to_string(wait));
+        return stop({.status = 429, .detail = "too many failed logins with such tokens from this address"});
+    }
+    // A browser shows its certificate also in requests that another site makes it send. A form cannot send JSON.
+    if (caller->kind == "certificate" && http.method == "POST" && !is_media_type(http, "application/json") &&
+        !match.route->native)
+        return stop({.status = 415, .detail = "the body must be application/json"});
+    request.caller = std::move(*caller);
+    request.caller.scope = match.route->scope;
+    request.caller.trace = trace_of(http);
+    return request;
+}
+
+std::string Api::Impl::address_of(const httplib::Request& http) const {
+    std::string forwarded;
+    for (std::size_t i = 0; i < http.get_header_value_count("X-Forwarded-For"); ++i)
+        forwarded += (i == 0 ? "" : ",") + http.get_header_value("X-Forwarded-For", i);
+    return proxies.client_of(http.remote_addr, forwarded);
+}
+
+// What another site makes a browser send: browsers say so by Sec-Fetch-Site, older ones by Origin.
+std::optional<Problem> Api::Impl::foreign(const httplib::Request& http) const {
+    const auto is_ours = [&](const std::string& host) {
+        return std::any_of(settings.hosts.begin(), settings.hosts.end(),
+                           [&](const std::string& one) { return is_same_host(host, one); });
+    };
+    const std::string host = http.get_header_value("Host");
+    const bool watched = http.path == "/healthz" || http.path == "/readyz";
+    if (!settings.hosts.empty() && !watched && !is_ours(host))
+        return Problem{.status = 421, .detail = "this host is not served here"};
+    if (http.method != "POST") return std::nullopt;
+    const std::string site = http.get_header_value("Sec-Fetch-Site"), origin = http.get_header_value("Origin");
+    if (!site.empty() && site != "same-origin" && site != "none")
+        return Problem{.status = 403, .detail = "requests of other sites are rejected"};
+    if (!site.empty() || origin.empty()) return std::nullopt;
+    const std::size_t begin = origin.find("://");
+    const std::string from = begin == std::string::npos ? "" : origin.substr(begin + 3);
+    if (lowered(from) != lowered(host) && !is_ours(from))
+        return Problem{.status = 403, .detail = "requests of other sites are rejected"};
+    return std::nullopt;
+}
+
+// A link is for the file that it was made for; what was asked for then counts. Who guesses is one who fails to log in.
+std::optional<Caller> Api::Impl::follow(Request& request, const std::string& ticket) {
+    const Caller guest{.digest = sha256(ticket), .prefix = ticket.substr(0, 8), .address = address_of(request.http)};
+    if (logins.must_wait(guest) > 0) return std::nullopt;
+    auto linked = links.follow(ticket);
+    if (!linked || linked->operation != request.route.operation || linked->arguments["id"] != request.argument("id")) {
+        if (logins.unknown(guest).late && current_connection) current_connection->pause(held_back);
+        return std::nullopt;
+    }
+    request.arguments = std::move(linked->arguments);
+    return std::move(linked->caller);
+}
+
+void Api::Impl::link(const Request& request, httplib::Response& response) {
+    if (const auto problem = check_export(request, stream_settings()))
+        return finish(request, {.problem = *problem}, response);
+    const std::string ticket =
+        links.make({.operation = "export_bulk", .arguments = request.arguments, .caller = request.caller});
+    if (ticket.empty()) return finish(request, {.problem = *busy()}, response);
+    const std::string& asked = request.http.path;
+    const nlohmann::json body = {{"href", asked.substr(0, asked.rfind('/')) + "?ticket=" + ticket},
+                                 {"valid_s", Links::valid.count()}};
+    finish(request, {.good = true, .json = body.dump()}, response);
+}
+
+void Api::Impl::finish(const Request& request, const Outcome& outcome, httplib::Response& response) {
+    if (!outcome.good) {
+        rejections.count(outcome.problem.sqlstate);
+        Problem problem = outcome.problem;
+        if (problem.status == 401) {
+            const auto verdict = logins.unknown(request.caller);
+            if (verdict.logged) log.warn("login failed", {{"address", request.caller.address}});
+            if (verdict.late) {
+                if (current_connection) current_connection->pause(held_back);
+                response.set_header("Retry-After", "60");
+                problem = {.status = 429, .detail = "too many failed logins from this address"};
+            }
+        }
+        // it is not the caller's doing that a standby, say, can write nothing
+        if (problem.sqlstate == "25006" && request.caller.scope != "read") problem.status = 503;
+        reject(response, problem, log);
+        return;
+    }
+    logins.known(request.caller.digest);
+    if (!outcome.json) {
+        response.status = 204;
+        return;
+    }
+    if (request.route.tagged) {
+        const std::string tag = "\"" + hexadecimal(sha256(*outcome.json)).substr(0, 32) + "\"";
+        response.set_header("ETag", tag);
+        if (request.http.get_header_value("If-None-Match").find(tag) != std::string::npos) {
+            response.status = 304;
+            return;
+        }
+    }
+    if (request.route.type == "application/json")
+        answer(response, request.route.status,
+               request.route.operation == "session" || request.route.operation == "overview"
+                   ? with_daemon(*outcome.json)
+                   : *outcome.json,
+               request.route.type);
+    else
+        answer(response, request.route.status, parse_json(*outcome.json).get<std::string>(), request.route.type);
+}
+
+// What the daemon itself has seen belongs beside what the database knows.
+std::string Api::Impl::with_daemon(const std::string& json) {
+    auto body = parse_json(json);
+    std::string why;
+    const bool good = condition.ready(why);
+    const Pool::Use use = pool.use();
+    body["daemon"] = {
+        {"healthy", good},
+        {"reason", good ? feed.problem() : why},
+        {"uptime_s", std::chrono::duration_cast<std::chrono::seconds>(LoginLimiter::Clock::now() - began).count()},
+        {"connections", {{"idle", use.idle}, {"taken", use.taken}, {"max", use.max}}},
+        {"calls", use.calls}};
+    if (body.contains("queues")) {
+        body["throughput"] = feed.throughput();
+        body["refusals"] = rejections.list();
+    }
+    return body.dump();
+}
+
+void Api::Impl::look(const Request& request, httplib::Response& response) {
+    finish(request,
+           pool.call(request.caller,
+                     {.route = request.route.operation, .arguments = request.json(), .body = {}, .once = {}}),
+           response);
+}
+
+bool Api::Impl::read_body(const httplib::ContentReader& reader, std::string& body, httplib::Response& response) {
+    bool too_large = false;
+    const bool whole = reader([&](const char* bytes, std::size_t length) {
+        too_large = body.size() + length > settings.limits.body_bytes;
+        if (!too_large) body.append(bytes, length);
+        return !too_large;
+    });
+    if (whole) return true;
+    current_connection->close_after_this();
+    reject(response,
+           too_large
+               ? Problem{.status = 413,
+                         .detail = "the body is longer than " + std::to_string(settings.limits.body_bytes) + " bytes"}
+               : Problem{.status = 400, .detail = "the body did not come whole"},
+           log);
+    return false;
+}
+
+void Api::Impl::act(const Request& request, httplib::Response& response, const httplib::ContentReader& reader) {
+    std::string body;
+    if (!read_body(reader, body, response)) return;
+    if (!body.empty() && !is_media_type(request.http, "application/json")) {
+        reject(response, {.status = 415, .detail = "the body must be application/json"}, log);
+        return;
+    }
+    if (!is_utf8(body)) {
+        reject(response, {.status = 400, .detail = "the body is not UTF-8"}, log);
+        return;
+    }
+    Call call{.route = request.route.operation,
+              .arguments = request.json(),
+              .body = body.empty() ? "{}" : std::move(body),
+              .once = {}};
+    if (request.http.has_header("Idempotency-Key")) {
+        call.once = request.http.get_header_value("Idempotency-Key");
+        if (call.once->empty() || !is_utf8(*call.once)) {
+            reject(response, {.status = 400, .detail = "the idempotency key is no text"}, log);
+            return;
+        }
+    }
+    finish(request, pool.call(request.caller, call), response);
+}
+
+void Api::Impl::ourselves(const Request& request, httplib::Response& response) {
+    const std::string& what = request.route.operation;
+    if (what == "openapi") {
+        answer(response, 200, std::string(openapi_document()), "application/json");
+    } else if (what == "healthz" || what == "readyz") {
+        std::string why;
+        bool good = what == "healthz" ? condition.alive(why) : condition.ready(why);
+        if (what == "readyz" && good) {
+            const auto problem = pool.check();
+            good = !problem;
+            if (problem) why = problem->detail;
+        }
+        // an unknown client learns no more than that
+        answer(response, good ? 200 : 503, good ? "ok\n" : "not ready\n", "text/plain");
+        if (!good) log.debug("not healthy", {{"why", why}});
+    } else if (what == "export_bulk" || what == "bulk_file") {
+        const Place place(streams);
+        const auto problem = place.free ? send_export(request, stream_settings()) : busy();
+        if (problem) finish(request, {.problem = *problem}, response);
+    } else if (what == "link_export") {
+        link(request, response);
+    } else if (what == "stream_events") {
+        if (const auto problem = listen(request, feed, pool)) finish(request, {.problem = *problem}, response);
+    }
+}
+
+// Everything that has no body is answered before cpp-httplib looks for handlers of its own.
+Handled Api::Impl::route(const httplib::Request& http, httplib::Response& response) {
+    protect(response, !settings.tls.certificate.empty());
+    if (http.method == "POST") return Handled::Unhandled;
+    if (const auto problem = foreign(http)) {
+        reject(response, *problem, log);
+        return Handled::Handled;
+    }
+    if ((http.method == "GET" || http.method == "HEAD") && serve_console(http, response)) return Handled::Handled;
+    if (const auto request = admit(http, response))
+        request->route.native ? ourselves(*request, response) : look(*request, response);
+    return Handled::Handled;
+}
+
+void Api::Impl::receive(const httplib::Request& http, httplib::Response& response,
+                        const httplib::ContentReader& reader) {
+    const auto request = admit(http, response);
+    if (!request) return;
+    if (!request->route.native) return act(*request, response, reader);
+    // no file is read before the client is authenticated
+    if (const Outcome known = pool.call(request->caller, {.route = "session", .arguments = "{}"}); !known.good) {
+        current_connection->close_after_this();
+        return finish(*request, known, response);
+    }
+    const Place place(streams);
+    if (!place.free) current_connection->close_after_this();
+    finish(*request,
+           place.free ? take_upload(*request, reader, stream_settings(), settings.limits) : Outcome{.problem = *busy()},
+           response);
+}
+
+Api::Api(const Settings& settings, const daemon::Log& log, Condition condition)
+    : impl_(std::make_unique<Impl>(settings, log, std::move(condition))) {
+    Impl& impl = *impl_;
+    impl.server.set_pre_routing_handler(
+        [&impl](const httplib::Request& http, httplib::Response& response) { return impl.route(http, response); });
+
+    impl.server.Post("[^]*", [&impl](const httplib::Request& http, httplib::Response& response,
+                                     const httplib::ContentReader& reader) { impl.receive(http, response, reader); });
+    impl.server.set_exception_handler(
+        [&impl](const httplib::Request&, httplib::Response& response, std::exception_ptr problem) {
+            try {
+                std::rethrow_exception(problem);
+            } catch (const std::exception& caught) {
+                impl.log.error("request failed", {{"message", caught.what()}});
+            }
+            reject(response, {.status = 500, .detail = "the request failed"}, impl.log);
+        });
+    impl.server.set_error_handler([&impl](const httplib::Request&, httplib::Response& response) {
+        if (response.body.empty())
+            reject(response, {.status = response.status, .detail = "the request is malformed"}, impl.log);
+    });
+    const auto colon = settings.address.rfind(':');
+    impl.port = impl.server.bind(settings.address.substr(0, colon), std::stoi(settings.address.substr(colon + 1)));
+    impl.thread = std::jthread([&impl] { impl.server.listen_after_bind(); });
+    while (!impl.server.is_running()) std::this_thread::yield();  // an end before it runs would be lost
+}
+
+Api::~Api() {
+    impl_->feed.end();
+    impl_->server.end();
+}
+
+int Api::port() const noexcept {
+    return impl_->port;
+}
+
+Use Api::use() const {
+    const Pool::Use use = impl_->pool.use();
+    return {use.idle, use.taken, use.max, use.calls, use.repeated, use.timeouts};
+}
+
+}  // namespace pawl::api

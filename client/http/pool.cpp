@@ -1,0 +1,143 @@
+// May throw (out of memory).
+#include "pool.hpp"
+
+#include <algorithm>
+#include <random>
+#include <thread>
+
+#include <pawl/errors.hpp>
+
+namespace pawl::api {
+namespace {
+
+constexpr auto longest_wait = std::chrono::seconds(5);  // for a connection
+constexpr auto short_wait = std::chrono::milliseconds(50);
+constexpr int max_attempts = 4;
+
+// Waits a random time, so that transactions that met once do not meet again.
+void wait_a_moment(int attempt) {
+    thread_local std::minstd_rand random{std::random_device{}()};
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<int>(1, 5 << attempt)(random)));
+}
+
+}  // namespace
+
+Pool::Pool(const ConnectionSettings& settings, std::size_t most, std::chrono::milliseconds timeout)
+    : settings_(settings), most_(most), few_((most + 1) / 2), timeout_(timeout) {}
+
+// More requests at a time than the server has processors make all of them slow. So half of the connections work, and
+// the others only once a request has waited longer than a burst of quick requests takes, which means that the first
+// half is busy with slow ones.
+bool Pool::wait_for_turn() {
+    std::unique_lock lock(mutex_);
+    if (taken_ < few_) {
+        ++taken_;
+        return true;
+    }
+    const auto self = waiting_.emplace(waiting_.end());
+    const auto served = [&] { return self->served; };
+    bool mine = self->come.wait_for(lock, short_wait, served);
+    if (!mine && taken_ < most_) {
+        ++taken_;
+        mine = true;
+    }
+    mine = mine || self->come.wait_until(lock, self->since + longest_wait, served);
+    waiting_.erase(self);
+    if (!mine) ++timeouts_;
+    return mine;
+}
+
+std::unique_ptr<Session> Pool::take(Problem& problem) {
+    if (!wait_for_turn()) {
+        problem = {.status = 503, .detail = "all connections to the database are taken", .sqlstate = "53300"};
+        return nullptr;
+    }
+    for (;;) {
+        std::unique_ptr<Session> session;
+        {
+            const std::lock_guard lock(mutex_);
+            if (idle_.empty()) break;
+            session = std::move(idle_.back());
+            idle_.pop_back();
+        }
+        if (session->is_alive()) return session;
+    }
+    try {
+        return std::make_unique<Session>(settings_, timeout_);
+    } catch (const SessionRequired& between) {
+        problem = {.status = 503,
+                   .detail = "a pooler that the settings do not name is between pawld and the database",
+                   .sqlstate = between.sqlstate()};
+        give_back(nullptr);
+        return nullptr;
+    } catch (const pawl::Error&) {
+        problem = problem_of(nullptr);
+        give_back(nullptr);
+        return nullptr;
+    }
+}
+
+void Pool::give_back(std::unique_ptr<Session> session) {
+    const std::lock_guard lock(mutex_);
+    if (session) idle_.push_back(std::move(session));
+    const auto next =
+        std::find_if(waiting_.begin(), waiting_.end(), [](const Waiter& waiter) { return !waiter.served; });
+    if (next == waiting_.end() || (taken_ > few_ && Clock::now() - next->since < short_wait)) {
+        --taken_;
+        return;
+    }
+    next->served = true;
+    next->come.notify_one();
+}
+
+Outcome Pool::call(const Caller& caller, const Call& call) {
+    Outcome outcome;
+    for (int attempt = 1;; ++attempt) {
+        std::unique_ptr<Session> session = take(outcome.problem);
+        if (!session) return outcome;
+        outcome = session->call(caller, call);
+        give_back(outcome.lost ? nullptr : std::move(session));
+        const bool again = outcome.lost ? !call.body && !outcome.silent
+                                        : !outcome.good && is_worth_repeating(outcome.problem.sqlstate);
+        {
+            const std::lock_guard lock(mutex_);
+            ++calls_;
+            if (!again || attempt == max_attempts) break;
+            ++repeated_;
+        }
+        wait_a_moment(attempt);
+    }
+    if (outcome.lost && call.body)
+        outcome.problem.hint = "ask what became of it, or send it again with the same Idempotency-Key";
+    return outcome;
+}
+
+std::optional<Problem> Pool::lend(const std::function<std::optional<Problem>(Session&)>& question) {
+    Problem problem;
+    std::unique_ptr<Session> session = take(problem);
+    if (!session) return problem;
+    std::optional<Problem> said;
+    try {
+        said = question(*session);
+    } catch (...) {
+        give_back(nullptr);
+        throw;
+    }
+    give_back(session->is_usable() ? std::move(session) : nullptr);
+    return said;
+}
+
+std::optional<Problem> Pool::check() {
+    return lend([](Session& session) -> std::optional<Problem> {
+        const Result result = session.run("SELECT 'pawl_api'::regnamespace");
+        if (PQresultStatus(result.get()) == PGRES_TUPLES_OK) return std::nullopt;
+        return problem_of(result.get());
+    });
+}
+
+Pool::Use Pool::use() const {
+    const std::lock_guard lock(mutex_);
+    return {idle_.size(), taken_, most_, calls_, repeated_, timeouts_};
+}
+
+}  // namespace pawl::api

@@ -1,0 +1,31 @@
+// May throw (out of memory). Uploads and exports: rows are stored while they arrive and sent while they are read, so
+// that memory does not grow with files. Each has a database connection of its own.
+#pragma once
+
+#include <httplib.h>
+
+#include <pawl/errors.hpp>
+
+#include "libpq.hpp"
+#include "limits.hpp"
+#include "request.hpp"
+
+namespace pawl::api {
+
+// Reads a multipart form whose last field is the file. Errors are the outcome's problem.
+Outcome take_upload(const Request& request, const httplib::ContentReader& reader, const ConnectionSettings& database,
+                    const Limits& limits);
+
+// Streams the answer. A problem before the first byte is returned.
+std::optional<Problem> send_export(const Request& request, const ConnectionSettings& database);
+
+// Nothing if an export could begin, otherwise the problem.
+std::optional<Problem> check_export(const Request& request, const ConnectionSettings& database);
+
+// Begins the request in this session as Pool does. Throws Error.
+void begin_request(LibpqSession& session, const Caller& caller);
+
+// An error of the client library as a problem.
+Problem problem_of(const Error& error);
+
+}  // namespace pawl::api

@@ -1,0 +1,188 @@
+// May throw (out of memory).
+#include "streams.hpp"
+
+#include <array>
+#include <memory>
+#include <optional>
+
+#include <openssl/evp.h>
+#include <nlohmann/json.hpp>
+
+#include "connection.hpp"
+#include "row_copy.hpp"
+#include "utf8.hpp"
+
+namespace pawl::api {
+namespace {
+
+constexpr std::size_t longest_field = 1024 * 1024;
+
+// What a form says that is wrong with the request, and not with its rows.
+struct BadForm {
+    int status;
+    std::string detail;
+};
+
+class Upload {
+public:
+    Upload(const Request& request, const ConnectionSettings& database, const Limits& limits)
+        : request_(request), database_(database), limits_(limits) {}
+
+    void part(const httplib::MultipartFormData& part) {
+        finish_field();
+        if (session_) throw BadForm{400, "the file must be the last field of the form"};
+        name_ = part.name;
+        if (name_ != "file") return;
+        fields_["fileName"] = part.filename.substr(part.filename.find_last_of("/\\") + 1);
+        if (!is_utf8(fields_["fileName"].get<std::string>())) throw BadForm{400, "the name of the file is not UTF-8"};
+        begin();
+    }
+
+    void content(std::string_view bytes) {
+        if (!session_) {
+            field_.append(bytes);
+            if (field_.size() > longest_field) throw BadForm{413, "field " + name_ + " is too long"};
+            return;
+        }
+        taken_ += bytes.size();
+        if (taken_ > limits_.upload_bytes)
+            throw BadForm{413, "the file is longer than " + std::to_string(limits_.upload_bytes >> 20) + " MiB"};
+        if (!created_) return;
+        EVP_DigestUpdate(digest_.get(), bytes.data(), bytes.size());
+        if (splitter_->broken().empty()) splitter_->feed(bytes);
+    }
+
+    std::string finish() {
+        finish_field();
+        if (!session_) throw BadForm{400, "the form has no field \"file\""};
+        nlohmann::json answer{{"operation", operation_}, {"created", created_}, {"rows", 0},
+                              {"malformed", 0},          {"checksum", nullptr}, {"input_error", nullptr}};
+        if (created_) {
+            splitter_->finish();
+            copy_->flush();
+            session_->end_copy();
+            const std::string broken = splitter_->broken();
+            answer["rows"] = copy_->rows();
+            answer["malformed"] = copy_->malformed();
+            answer["checksum"] = checksum();
+            if (!broken.empty()) answer["input_error"] = broken;
+            session_->run("SELECT pawl_api._end_upload($1::uuid, $2, $3)",
+                          {operation_, broken.empty() ? std::nullopt : std::optional(broken),
+                           answer["checksum"].get<std::string>()});
+        }
+        if (request_.route.operation == "validate_bulk") {
+            const auto said = session_->run("SELECT pawl_api._validate_upload($1::uuid)", {operation_});
+            const std::string json = value_of(said.get(), 0, 0);
+            session_->run("ROLLBACK");
+            return json;
+        }
+        session_->run("COMMIT");
+        return answer.dump();
+    }
+
+private:
+    void finish_field() {
+        if (name_.empty() || name_ == "file") return;
+        if (!is_utf8(field_) || !is_utf8(name_)) throw BadForm{400, "field " + name_ + " is not UTF-8"};
+        fields_[name_] = std::move(field_);
+        field_.clear();
+        name_.clear();
+    }
+
+    void begin() {
+        const std::string format = fields_.value("format", "csv"), delimiter = fields_.value("delimiter", ",");
+        if (format != "csv" && format != "ndjson" && format != "json")
+            throw BadForm{400, "format is csv, ndjson or json"};
+        if (delimiter.size() != 1) throw BadForm{400, "the delimiter is one character"};
+        session_ = std::make_unique<LibpqSession>(database_);
+        begin_request(*session_, request_.caller);
+        const bool keeps = request_.route.operation == "submit_bulk" && request_.http.has_header("Idempotency-Key");
+        const auto made = session_->run(
+            "SELECT operation, created FROM pawl_api._begin_upload($1::jsonb, $2)",
+            {fields_.dump(), keeps ? std::optional(request_.http.get_header_value("Idempotency-Key")) : std::nullopt});
+        operation_ = value_of(made.get(), 0, 0);
+        created_ = value_of(made.get(), 0, 1)[0] == 't';
+        if (!created_) return;
+        EVP_DigestInit_ex(digest_.get(), EVP_sha256(), nullptr);
+        const std::string encoding = session_->server_encoding();
+        session_->begin_copy("COPY pawl_bulk.input (raw, problem, line_number) FROM STDIN");
+        copy_.emplace([this](std::string_view lines) { session_->put(lines); }, encoding, format == "csv");
+        splitter_.emplace(RecordSplitter::Settings{.format = format == "csv"    ? RecordFormat::csv
+                                                             : format == "json" ? RecordFormat::json
+                                                                                : RecordFormat::ndjson,
+                                                   .delimiter = delimiter[0]},
+                          [this](const Record& record) { copy_->add(record); });
+    }
+
+    std::string checksum() {
+        std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
+        unsigned length = 0;
+        EVP_DigestFinal_ex(digest_.get(), bytes.data(), &length);
+        std::string digits;
+        for (unsigned i = 0; i < length; ++i) {
+            digits += "0123456789abcdef"[bytes[i] >> 4];
+            digits += "0123456789abcdef"[bytes[i] & 15];
+        }
+        return digits;
+    }
+
+    const Request& request_;
+    const ConnectionSettings& database_;
+    const Limits& limits_;
+    nlohmann::json fields_ = nlohmann::json::object();
+    std::string name_, field_;
+    std::unique_ptr<LibpqSession> session_;
+    std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> digest_{EVP_MD_CTX_new(), EVP_MD_CTX_free};
+    std::optional<RowCopy> copy_;
+    std::optional<RecordSplitter> splitter_;
+    std::string operation_;
+    bool created_ = false;
+    std::size_t taken_ = 0;
+};
+
+}  // namespace
+
+// After an error the rest of the upload is read and dropped: many clients read the answer only after they have sent
+// everything.
+Outcome take_upload(const Request& request, const httplib::ContentReader& reader, const ConnectionSettings& database,
+                    const Limits& limits) {
+    Outcome outcome;
+    if (!request.http.is_multipart_form_data()) {
+        current_connection->close_after_this();
+        outcome.problem = {.status = 415, .detail = "the body must be multipart/form-data"};
+        return outcome;
+    }
+    Upload upload(request, database, limits);
+    bool wrong = false;
+    const auto guarded = [&](auto&& act) {
+        if (wrong) return;
+        try {
+            act();
+        } catch (const BadForm& bad) {
+            wrong = true;
+            outcome.problem = {.status = bad.status, .detail = bad.detail};
+        } catch (const Error& error) {
+            wrong = true;
+            outcome.problem = problem_of(error);
+        }
+    };
+    const bool whole = reader(
+        [&](const httplib::MultipartFormData& part) {
+            guarded([&] { upload.part(part); });
+            return true;
+        },
+        [&](const char* bytes, std::size_t length) {
+            guarded([&] { upload.content({bytes, length}); });
+            return true;
+        });
+    if (!whole && !wrong) {
+        current_connection->close_after_this();
+        wrong = true;
+        outcome.problem = {.status = 400, .detail = "the form did not come whole"};
+    }
+    guarded([&] { outcome.json = upload.finish(); });
+    outcome.good = !wrong;
+    return outcome;
+}
+
+}  // namespace pawl::api

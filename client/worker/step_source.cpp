@@ -1,0 +1,145 @@
+// May throw. Steps of workflows as work.
+#include <algorithm>
+
+#include "sql.hpp"
+#include "work_source.hpp"
+
+namespace pawl {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* claim_statement =
+    "SELECT c.task_uuid, c.step_uuid, c.name, c.handler, c.handler_options, c.fence, c.attempts,"
+    "       c.context, c.parents, c.correlation_id, c.traceparent, c.tracestate"
+    "  FROM pawl_dag.claim($1, $2, $3::integer, $4::interval, $5::integer) c";
+
+constexpr const char* orchestrated_tasks = "100";  // in one claim
+
+constexpr const char* claim_keys_statement =
+    "SELECT c.task_uuid, c.step_uuid, c.name, c.handler, c.handler_options, c.fence, c.attempts,"
+    "       c.context, c.parents, c.correlation_id, c.traceparent, c.tracestate"
+    "  FROM pawl_dag.claim($1, $2, lease => $3::interval, keys => $4::text[]) c";
+
+constexpr const char* owned_statement =
+    "SELECT s.task_uuid, s.step_uuid, s.name, s.handler, s.handler_options, s.fence, s.attempts,"
+    "       i.context, i.parents, i.correlation_id, i.traceparent, i.tracestate"
+    "  FROM pawl_dag.steps s CROSS JOIN LATERAL pawl_dag.step_inputs(ARRAY[s.task_uuid], ARRAY[s.step_uuid]) i"
+    " WHERE s.worker_uuid = $1::uuid AND s.state = 'in_progress' AND s.lease_until > clock_timestamp()";
+
+// A result in the form of pawl_dag.report.
+json report_of(const Finished& one) {
+    const Job& job = one.work->job;
+    json report = {{"task_uuid", job.task}, {"step_uuid", job.key}, {"fence", job.token}};
+    if (one.outcome == Outcome::success) {
+        report["result"] = one.value;
+        return report;
+    }
+    report["error"] = one.value;
+    if (one.outcome == Outcome::permanent_failure) report["error"]["permanent"] = true;
+    if (one.retry_after)
+        report["error"]["retry_after"] =
+            static_cast<double>(std::max<std::int64_t>(one.retry_after->count(), 0)) / 1000;
+    return report;
+}
+
+std::vector<Job> jobs(const sql::Rows& rows) {
+    std::vector<Job> made;
+    for (const auto& row : rows) {
+        Job job;
+        job.task = row[0].as<std::string>();
+        job.key = row[1].as<std::string>();
+        job.name = row[2].as<std::string>();
+        job.handler = row[3].as<std::string>();
+        job.token = row[5].as<std::int64_t>();
+        job.attempt = row[6].as<int>();
+        try {
+            job.options = row[4].json();
+            job.context = row[7].json();
+            job.inputs = json::object();
+            const json parents = row[8].json();
+            for (const auto& parent : parents.items()) job.inputs[parent.key()] = parent.value().at("result");
+        } catch (const UnexpectedAnswer& problem) {
+            job.problem = problem.what();
+        } catch (const json::exception& problem) {
+            job.problem = problem.what();
+        }
+        job.correlation_id = row[9].as<std::string>();
+        if (!row[10].is_null()) job.trace = Trace{row[10].as<std::string>(), row[11].text_or_empty()}.child();
+        made.push_back(std::move(job));
+    }
+    return made;
+}
+
+class StepSource final : public WorkSource {
+public:
+    StepSource(const WorkerSettings& settings, const std::string& processor)
+        : processor_(processor),
+          queue_(settings.queue),
+          lease_(std::to_string(settings.lease.count()) + " ms"),
+          orchestrate_(settings.orchestrate) {}
+
+    void prepare(pqxx::connection&) override {}
+
+    std::vector<Job> claim(pqxx::connection& connection, int limit, bool orchestrate) override {
+        return jobs(sql::run_alone(connection, claim_statement, processor_, queue_, limit, lease_,
+                                   orchestrate_ && orchestrate ? orchestrated_tasks : nullptr));
+    }
+
+    std::vector<Job> claim_keys(pqxx::connection& connection, const std::vector<RowKey>& keys) override {
+        return jobs(
+            sql::run_alone(connection, claim_keys_statement, processor_, queue_, lease_, sql::keys_array(keys)));
+    }
+
+    std::vector<Job> owned(pqxx::connection& connection) override {
+        return jobs(sql::run_alone(connection, owned_statement, processor_));
+    }
+
+    // A repeated report is accepted again, so doubt needs no handling.
+    std::set<std::string> report(pqxx::connection& connection, const std::vector<Finished>& results, bool) override {
+        json given = json::array();
+        for (const Finished& one : results) given.push_back(report_of(one));
+        std::set<std::string> accepted;
+        for (const auto& row : run_traced(connection, results.front().work->job.trace,
+                                          "SELECT r.step_uuid FROM pawl_dag.report($1::jsonb, $2) r WHERE r.ok",
+                                          json_text(given), processor_))
+            accepted.insert(row[0].as<std::string>());
+        return accepted;
+    }
+
+    OwnedTokens extend_leases(pqxx::connection& connection) override {
+        sql::run_alone(connection, "SELECT pawl.heartbeat('pawl_dag.steps', $1, $2::interval)", processor_, lease_);
+        OwnedTokens owned;
+        for (const auto& row : sql::run_alone(
+                 connection, "SELECT s.step_uuid, s.fence FROM pawl_dag.steps s WHERE s.worker_uuid = $1::uuid",
+                 processor_))
+            owned.emplace(row[0].as<std::string>(), row[1].as<std::int64_t>());
+        return owned;
+    }
+
+    bool orchestrate(pqxx::connection& connection) override {
+        return orchestrate_ &&
+               sql::run_alone(connection, "SELECT o.tasks FROM pawl_dag.orchestrate(100) o")[0][0].as<int>() > 0;
+    }
+
+    const std::string& relation() const noexcept override { return relation_; }
+
+    Channel channel() const override { return {relation_, queue_}; }
+
+    std::unique_ptr<WorkSource> copy() const override { return std::make_unique<StepSource>(*this); }
+
+private:
+    std::string processor_;
+    std::string queue_;
+    std::string lease_;
+    std::string relation_ = "pawl_dag.steps";
+    bool orchestrate_;
+};
+
+}  // namespace
+
+std::unique_ptr<WorkSource> make_step_source(const WorkerSettings& settings, const std::string& processor) {
+    return std::make_unique<StepSource>(settings, processor);
+}
+
+}  // namespace pawl

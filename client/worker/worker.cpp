@@ -1,0 +1,421 @@
+// May throw. The worker: its loop reports what is finished and claims what there is room for; a pool of threads runs
+// the handlers.
+#include <pawl/worker.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <thread>
+
+#include "heartbeat.hpp"
+#include "in_flight.hpp"
+#include "inbox.hpp"
+#include "session_loop.hpp"
+#include "sql.hpp"
+#include "temporary_error.hpp"
+#include "work_source.hpp"
+
+namespace pawl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// Extends the leases of what is in flight, and asks handlers to stop whose leases are lost.
+class InFlightLeases final : public Leases {
+public:
+    InFlightLeases(std::unique_ptr<WorkSource> source, InFlight& in_flight, milliseconds lease)
+        : source_(std::move(source)), in_flight_(in_flight), lease_(lease) {}
+
+    bool any() override {
+        known_ = in_flight_.all();
+        began_ = Clock::now();
+        if (known_.empty()) extended_at_ = began_;
+        return !known_.empty();
+    }
+    void connected(pqxx::connection& connection) override { source_->prepare(connection); }
+    void extend(pqxx::connection& connection) override {
+        in_flight_.keep_only(known_, source_->extend_leases(connection));
+        extended_at_ = began_;
+    }
+    // What was claimed a lease ago has expired; what was claimed since has a lease of its own.
+    void failed() override {
+        const auto expired = Clock::now() - lease_;
+        if (extended_at_ < expired) in_flight_.stop_older(expired);
+    }
+
+private:
+    std::unique_ptr<WorkSource> source_;
+    InFlight& in_flight_;
+    const milliseconds lease_;
+    std::vector<WorkPtr> known_;
+    Clock::time_point began_ = Clock::now();
+    Clock::time_point extended_at_ = Clock::now();
+};
+
+// Takes what is reported together out of `batch`: first everything without a trace, then result by result, because a
+// transaction belongs to one span.
+std::vector<Finished> take_part(std::vector<Finished>& batch) {
+    const auto traced = std::stable_partition(batch.begin(), batch.end(),
+                                              [](const Finished& one) { return one.work->job.trace.empty(); });
+    const auto end = traced == batch.begin() ? batch.begin() + 1 : traced;
+    std::vector<Finished> part(std::make_move_iterator(batch.begin()), std::make_move_iterator(end));
+    batch.erase(batch.begin(), end);
+    return part;
+}
+
+}  // namespace
+
+struct Worker::Impl final : LoopSource {
+    Impl(WorkerSettings given, SourceMaker make_source)
+        : settings(std::move(given)),
+          processor(random_uuid()),
+          source(make_source(settings, processor)),
+          loop({.connection = settings.connection,
+                .shortest_poll = settings.shortest_poll,
+                .longest_poll = settings.longest_poll,
+                .wake = settings.wake,
+                .results_release_work = true},
+               *this, [this](const std::string& message) { log(message); }),
+          in_flight(loop.wake_up()) {
+        check(settings.messages);
+        settings.threads = std::max(settings.threads, 1);
+        if (settings.batch <= 0) settings.batch = 2 * settings.threads;
+        settings.batch = std::min(settings.batch, 10'000);
+    }
+
+    void connected(pqxx::connection& connection) override;
+    Next turn(pqxx::connection& connection) override;
+    const std::string& relation() const noexcept override { return source->relation(); }
+    std::optional<milliseconds> wait_for_messages() override;
+
+    void run();
+    void run_handlers(std::stop_token stop);
+    Finished run_one(WorkPtr work) const;
+    bool report(pqxx::connection& connection);
+    void report_batch(pqxx::connection& connection, const std::vector<Finished>& batch);
+    std::set<std::string> report_each(pqxx::connection& connection, const std::vector<Finished>& batch);
+    Next claim(pqxx::connection& connection, bool reported);
+    std::size_t claim_announced(pqxx::connection& connection, int room, bool& more);
+    bool full() const;
+    bool may_poll();
+    void add_owned(pqxx::connection& connection);
+    void drain();
+    void abandon(pqxx::connection& connection);
+    void log(const std::string& message);
+
+    WorkerSettings settings;
+    std::string processor;
+    std::unique_ptr<WorkSource> source;
+    std::map<std::string, Handler> handlers;
+    std::mutex logging;
+    SessionLoop loop;
+    InFlight in_flight;
+    Clock::time_point next_poll{};
+    bool was_connected = false;
+    bool in_doubt = false;
+    bool gave_back = false;  // a handler stopped without a result, and its row may still be owned
+    mutable std::mutex counting;
+    WorkerCounts counts;
+    std::unique_ptr<Inbox> inbox;  // if messages announce work; its thread uses members above
+};
+
+void Worker::Impl::log(const std::string& message) {
+    if (!settings.on_message) return;
+    const std::lock_guard lock(logging);
+    settings.on_message(message);
+}
+
+Finished Worker::Impl::run_one(WorkPtr work) const {
+    Finished finished;
+    finished.work = work;
+    const auto failed = [&](Outcome outcome, const std::string& message) {
+        finished.outcome = outcome;
+        finished.value = {{"message", message}};
+    };
+    try {
+        auto handler = handlers.find(work->job.handler);
+        if (handler == handlers.end()) handler = handlers.find("");
+        if (!work->job.problem.empty())
+            failed(Outcome::permanent_failure, work->job.problem);
+        else if (handler != handlers.end())
+            finished.value = handler->second(work->job);
+        else
+            failed(Outcome::failure, "worker has no handler \"" + work->job.handler + "\"");
+        if (const std::string excess = excess_of(finished.value); !excess.empty())
+            failed(Outcome::permanent_failure, "the result cannot be reported: " + excess);
+    } catch (const PermanentFailure& caught) {
+        failed(Outcome::permanent_failure, caught.what());
+    } catch (const Failure& caught) {
+        failed(Outcome::failure, caught.what());
+        finished.value["type"] = caught.type();
+    } catch (const Error& caught) {
+        failed(Outcome::failure, caught.what());
+        if (!caught.sqlstate().empty()) finished.value["sqlstate"] = caught.sqlstate();
+    } catch (const RetryLater& caught) {
+        failed(Outcome::failure, caught.what());
+        finished.retry_after = caught.after();
+    } catch (const std::exception& caught) {
+        failed(Outcome::failure, caught.what());
+    } catch (...) {
+        failed(Outcome::failure, "handler threw something that is no std::exception");
+    }
+    // a handler that was asked to stop has not failed, unless it says that no other attempt can succeed
+    if (finished.outcome == Outcome::failure && work->job.stop.stop_requested()) finished.outcome = Outcome::given_back;
+    return finished;
+}
+
+void Worker::Impl::run_handlers(std::stop_token stop) {
+    while (WorkPtr work = in_flight.next(stop)) in_flight.finish(run_one(std::move(work)));
+}
+
+void Worker::Impl::connected(pqxx::connection& connection) {
+    source->prepare(connection);
+    if (settings.messages.enabled() && !inbox && !loop.stopping())
+        inbox = std::make_unique<Inbox>(settings.messages, settings.connection, source->channel(), settings.batch,
+                                        loop.wake_up(), [this](const std::string& message) { log(message); });
+    if (was_connected) {
+        // the lost session may have claimed work that this worker does not know of; a draining worker gives it back
+        if (!loop.stopping()) add_owned(connection);
+        {
+            const std::lock_guard lock(counting);
+            ++counts.reconnects;
+        }
+        log("connected again");
+    }
+    was_connected = true;
+}
+
+void Worker::Impl::add_owned(pqxx::connection& connection) {
+    const auto claimed_at = Clock::now();
+    const std::size_t found = in_flight.add(source->owned(connection), claimed_at);
+    gave_back = false;
+    const std::lock_guard lock(counting);
+    counts.claimed += found;
+}
+
+// A result that the server rejects must not hold up the others.
+std::set<std::string> Worker::Impl::report_each(pqxx::connection& connection, const std::vector<Finished>& batch) {
+    std::set<std::string> accepted;
+    for (const Finished& one : batch) {
+        try {
+            accepted.merge(source->report(connection, {one}, in_doubt));
+        } catch (const error::lease_lost&) {
+        } catch (const error::not_the_owner&) {
+        } catch (const ConnectionLost&) {
+            throw;
+        } catch (const TryAgain&) {
+            throw;
+        } catch (const Error& rejection) {
+            Finished instead = one;
+            instead.outcome = Outcome::permanent_failure;
+            instead.value = {{"message", std::string("result rejected: ") + rejection.what()}};
+            accepted.merge(source->report(connection, {instead}, in_doubt));
+        }
+    }
+    return accepted;
+}
+
+void Worker::Impl::report_batch(pqxx::connection& connection, const std::vector<Finished>& batch) {
+    std::set<std::string> accepted;
+    try {
+        accepted = source->report(connection, batch, in_doubt);
+    } catch (const Error& rejection) {
+        if (dynamic_cast<const ConnectionLost*>(&rejection) || is_temporary(rejection)) throw;
+        accepted = report_each(connection, batch);
+    }
+    in_doubt = false;
+    in_flight.remove(batch);
+    for (const Finished& one : batch) {
+        const bool is_accepted = accepted.contains(one.work->job.key);
+        {
+            const std::lock_guard lock(counting);
+            ++(!is_accepted ? counts.dropped : one.outcome == Outcome::success ? counts.succeeded : counts.failed);
+        }
+        if (!is_accepted && settings.on_dropped) settings.on_dropped(one.work->job);
+    }
+}
+
+// True if there were results.
+bool Worker::Impl::report(pqxx::connection& connection) {
+    std::vector<Finished> batch = in_flight.take_finished();
+    const auto stopped = std::stable_partition(batch.begin(), batch.end(),
+                                               [](const Finished& one) { return one.outcome != Outcome::given_back; });
+    if (stopped != batch.end()) {
+        in_flight.remove({stopped, batch.end()});
+        gave_back = true;
+        batch.erase(stopped, batch.end());
+    }
+    if (batch.empty()) return false;
+    while (!batch.empty()) {
+        const std::vector<Finished> part = take_part(batch);
+        try {
+            report_batch(connection, part);
+        } catch (const Error&) {
+            in_doubt = true;
+            in_flight.return_finished(part);
+            in_flight.return_finished(std::move(batch));
+            throw;
+        }
+    }
+    return true;
+}
+
+// Half a batch is claimed at a time, so that statements are worth their round trip, unless a thread would be idle.
+bool Worker::Impl::full() const {
+    const int claimed = static_cast<int>(in_flight.size());
+    const int room = settings.batch - claimed;
+    return room <= 0 || (room < settings.batch / 2 && claimed >= settings.threads);
+}
+
+Next Worker::Impl::claim(pqxx::connection& connection, bool reported) {
+    if (full()) {
+        if (reported) source->orchestrate(connection);
+        return Next::later;
+    }
+    const int room = settings.batch - static_cast<int>(in_flight.size());
+    bool more_announced = false;
+    const std::size_t announced = inbox ? claim_announced(connection, room, more_announced) : 0;
+    const bool polls =
+        static_cast<int>(announced) < room && (may_poll() || (reported && source->releases_without_message()));
+    if (reported && !polls) source->orchestrate(connection);
+    const auto claimed_at = Clock::now();
+    const int rest = room - static_cast<int>(announced);
+    const std::size_t found = polls ? in_flight.add(source->claim(connection, rest, reported), claimed_at) : 0;
+    const std::size_t added = announced + found;
+    // the next poll is a while away, unless this one was cut off by its limit
+    if (polls && static_cast<int>(added) < room) next_poll = Clock::now() + settings.messages.fallback_poll;
+    const std::lock_guard lock(counting);
+    counts.claimed += added;
+    counts.announced += announced;
+    if (more_announced) return Next::at_once;
+    return added == 0 ? Next::later : static_cast<int>(added) < room ? Next::soon : Next::at_once;
+}
+
+// Claims what messages name. A message is acknowledged once the claim is committed, whatever it returned: a row that
+// another worker owns needs no second message. `more`: there may be more messages.
+std::size_t Worker::Impl::claim_announced(pqxx::connection& connection, int room, bool& more) {
+    std::vector<Announced> announced = inbox->take(static_cast<std::size_t>(room));
+    more = announced.size() == static_cast<std::size_t>(room);
+    if (announced.empty()) return 0;
+    std::vector<RowKey> keys;
+    for (const Announced& one : announced) keys.push_back(one.key);
+    try {
+        const auto claimed_at = Clock::now();
+        const std::size_t added = in_flight.add(source->claim_keys(connection, keys), claimed_at);
+        inbox->acknowledge(announced);
+        return added;
+    } catch (const Error&) {
+        inbox->put_back(std::move(announced));
+        throw;
+    }
+}
+
+// While messages come, polls are rare. One follows at once when they have begun to come, for what was published before.
+bool Worker::Impl::may_poll() {
+    if (!inbox || !inbox->connected()) return true;
+    return inbox->take_connected() || Clock::now() >= next_poll;
+}
+
+Next Worker::Impl::turn(pqxx::connection& connection) {
+    const bool reported = report(connection);
+    if (gave_back && !loop.stopping()) add_owned(connection);
+    // work that a report makes ready is claimed by the statement that enqueues it
+    const Next claimed = loop.stopping() ? Next::later : claim(connection, reported);
+    if (loop.stopping() && reported) source->orchestrate(connection);
+    // an emptied queue is not polled again at once: short handlers end meanwhile
+    if (claimed != Next::later) return claimed;
+    if (reported || (settings.orchestrate && !loop.stopping() && source->orchestrate(connection))) return Next::at_once;
+    return Next::later;
+}
+
+std::optional<milliseconds> Worker::Impl::wait_for_messages() {
+    if (!inbox || !inbox->connected()) return std::nullopt;
+    // a full worker does not poll, however long ago the last poll was: it waits for a handler to end
+    const milliseconds longest = settings.messages.fallback_poll;
+    if (full()) return longest;
+    return std::clamp(std::chrono::ceil<milliseconds>(next_poll - Clock::now()), milliseconds(1), longest);
+}
+
+void Worker::Impl::abandon(pqxx::connection& connection) {
+    const std::size_t waiting = in_flight.drop_waiting();
+    const auto returned =
+        sql::run_alone(connection, "SELECT pawl.abandon($1::regclass, $2)", source->relation(), processor)[0][0]
+            .as<long>();
+    if (waiting > 0 || returned > 0) log("returned " + std::to_string(returned) + " claimed rows");
+    const std::lock_guard lock(counting);
+    counts.abandoned += static_cast<std::uint64_t>(returned);
+}
+
+// Running handlers may finish. After the grace they are asked to stop, and those that do not are waited for all the
+// same: a thread cannot be taken from its handler, but its lease can expire.
+void Worker::Impl::drain() {
+    log("draining");
+    in_flight.drop_waiting();
+    const auto deadline = Clock::now() + settings.grace;
+    bool asked = false;
+    while (!in_flight.idle()) {
+        try {
+            pqxx::connection& connection = loop.session();
+            if (report(connection)) source->orchestrate(connection);
+        } catch (const Error& error) {
+            loop.survive(error);
+            // without a database nothing can be returned; the leases expire
+            if (Clock::now() > deadline) throw;
+            loop.wait_after_error(milliseconds(0));
+        }
+        if (!asked && Clock::now() > deadline) {
+            in_flight.stop_all();
+            asked = true;
+        }
+        if (!in_flight.idle()) loop.wake_up().wait(-1, milliseconds(100));
+    }
+    try {
+        abandon(loop.session());
+    } catch (const Error& error) {
+        log(std::string("claimed rows were not returned, their leases will expire: ") + error.what());
+    }
+}
+
+void Worker::Impl::run() {
+    const Heartbeat heartbeat(settings.connection, settings.lease,
+                              std::make_unique<InFlightLeases>(source->copy(), in_flight, settings.lease),
+                              [this](const std::string& message) { log(message); });
+    std::vector<std::jthread> pool;
+    for (int i = 0; i < settings.threads; ++i) pool.emplace_back([this](std::stop_token stop) { run_handlers(stop); });
+    loop.run();
+    inbox.reset();  // messages that were not claimed from go to other workers
+    drain();
+}
+
+Worker::Worker(WorkerSettings settings, SourceMaker source)
+    : impl_(std::make_unique<Impl>(std::move(settings), source)) {}
+Worker::Worker(WorkerSettings settings)
+    : impl_(std::make_unique<Impl>(std::move(settings), [](const WorkerSettings& given, const std::string& processor) {
+          return given.table ? make_table_source(given, processor) : make_step_source(given, processor);
+      })) {}
+Worker::~Worker() = default;
+
+Worker& Worker::on(const std::string& handler, Handler function) {
+    impl_->handlers[handler] = std::move(function);
+    return *this;
+}
+
+void Worker::run() {
+    impl_->run();
+}
+
+void Worker::stop() noexcept {
+    impl_->loop.stop();
+}
+
+const std::string& Worker::processor() const noexcept {
+    return impl_->processor;
+}
+
+WorkerCounts Worker::counts() const {
+    const std::lock_guard lock(impl_->counting);
+    return impl_->counts;
+}
+
+}  // namespace pawl
