@@ -150,10 +150,15 @@ subtest 'behind nginx' => sub {
 daemon off; master_process off; worker_processes 1; pid $folder/pid; error_log $folder/error.log;
 events { worker_connections 64; }
 http {
-    access_log off; client_body_temp_path $folder/tmp; proxy_temp_path $folder/tmp; fastcgi_temp_path $folder/tmp; uwsgi_temp_path $folder/tmp; scgi_temp_path $folder/tmp;
+    access_log off; client_body_temp_path $folder/tmp; proxy_temp_path $folder/tmp;
+    fastcgi_temp_path $folder/tmp; uwsgi_temp_path $folder/tmp; scgi_temp_path $folder/tmp;
     upstream pawld { server 127.0.0.1:@{[ api_port() ]}; keepalive 1; }
     server { listen 127.0.0.1:$port;
-        location / { proxy_pass http://pawld; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_request_buffering off; } }
+        location / {
+            proxy_pass http://pawld; proxy_http_version 1.1; proxy_set_header Connection "";
+            proxy_request_buffering off;
+        }
+    }
 }
 CONF
 	local $ENV{PATH} = "$ENV{PATH}:/usr/sbin";

@@ -60,8 +60,8 @@ select is_empty($$select signature from function f
                    where not definer and returns = 'trigger' and not exists (select from granted g where g.oid = f.oid and g.role = 'public')$$,
                 'a trigger function that acts with the rights of the caller is for all: partitions and dumps need it');
 select is_empty($$select signature from function f where returns = 'trigger' and language = 'plpgsql'
-                    and source !~ ('^\s*DECLARE\s+fired constant boolean := pawl\.fired_by\(''[A-Z, ]+'',\s+TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,'
-                                   '\s+''pawl\w*\.\w+''(, ''pawl\w*\.\w+'')*\);')$$,
+                    and source !~ ('^\s*DECLARE\s+fired constant boolean :=\s+pawl\.fired_by\(''[A-Z, ]+'',\s+TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,'
+                                   '\s+''pawl\w*\.\w+''(,\s+''pawl\w*\.\w+'')*\);')$$,
                 'a trigger function asks what fired it before it does anything');
 select set_eq($$select name from function where returns = 'trigger' and language = 'c'$$,
               array['validate', 'validate_insert', 'record', 'record_truncate', 'log_insert', 'protect_log', 'invalidate', 'audit_results', 'protect_record', '_step_entered'],

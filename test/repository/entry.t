@@ -18,7 +18,8 @@ check "without a word about it, it is this Debian's PostgreSQL" bash -c 'env -u 
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 
-scripts/private-postgres run bash -c 'psql -XAtqc "select pg_postmaster_start_time() is not null, current_setting(\$\$listen_addresses\$\$) = \$\$\$\$"; echo "$PAWL_POSTMASTER $PAWL_RUN"' >"$here/out"
+scripts/private-postgres run bash -c 'psql -XAtqc "select pg_postmaster_start_time() is not null,
+    current_setting(\$\$listen_addresses\$\$) = \$\$\$\$"; echo "$PAWL_POSTMASTER $PAWL_RUN"' >"$here/out"
 read -r pid run < <(tail -n 1 "$here/out")
 check "the private server answers, on a socket only" grep -qx 't|t' "$here/out"
 check "its postmaster is gone afterwards" bash -c '! kill -0 "$1" 2>/dev/null' - "$pid"

@@ -21,7 +21,8 @@ is "the set-up is done" "$(sql -v lifecycle="$(cat jobs.mmd)" -f setup.sql | gre
 is "a round of a worker says nothing" "$(worker anna -f worker.sql)" ""
 is "25 jobs were claimed, worked on and handed in" "$(sql -c "select count(*), count(distinct subject_id) from job_transitions where processor = 'anna'")" "50|25"
 is "results are in the audit" "$(sql -c "select count(*), bool_and(success and worker = 'anna') from job_result_audit")" "22|t"
-is "with results, but for those that broke" "$(sql -c "select bool_and((state = 'done') = (breaks = 0)), bool_and((state = 'done') = (result is not null)) from job where attempts = 1")" "t|t"
+is "with results, but for those that broke" "$(sql -c "select bool_and((state = 'done') = (breaks = 0)),
+    bool_and((state = 'done') = (result is not null)) from job where attempts = 1")" "t|t"
 broken="select count(*) from job where id in (select subject_id from job_transitions where processor = 'anna' and event = 'fail')"
 is "which wait for another attempt" "$(sql -c "$broken and due is not null")" "3"
 

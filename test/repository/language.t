@@ -28,6 +28,7 @@ is(found('test/pgtap/a.sql', "select 'delete from t where owner = ''nobody'''; s
 is(found('test/pgtap/a.sql', 'create role nobody; create or replace function mx.refuse() returns int'), 'name nobody|name refuse', 'what a test declares');
 is(found('test/pgtap/a.sql', "select is(a, b, 'UPDATE of a row that nobody owns');"), 'nobody', 'a description that looks like SQL');
 is(found('test/tap/a.pl', "ok(\$x, 'after DELETE of the hop') or diag('x');"), 'hop', 'a description in Perl');
+is(found('test/pgtap/a.sql', "select is(1, 1, 'the rows that no'\n    'body has seen');"), 'nobody', 'a literal on two lines');
 is(found('docs/a.md', "The door.\n\n```sql\nselect door;\n```\nAnd `door`.\n"), 'door', 'Markdown without its code');
 is(found('docs/a.md', "Users who read it by hand, on the other hand.\n"), '', 'people are who, and have hands');
 is(found('docs/a.md', "The row who waits.\n"), 'who', 'rows are not');
@@ -35,7 +36,17 @@ is(found('client/a.tsx', "// an edge\nconst f = () => 'edge';"), 'edge', 'a comm
 is(found('scripts/a.py', "x = 1  # his\n"), 'he, him, his', 'a comment in Python');
 is(scalar(Language::wrap_hits("One sentence. Another.\n")), 1, 'two sentences on a line of Markdown');
 is(scalar(Language::wrap_hits("One sentence that\nends here.\n")), 1, 'a sentence on two lines');
-is(scalar(Language::length_hits('x' x 121)), 1, 'a line that is too long');
+sub too_long { return scalar(my @hits = Language::length_hits(@_)) }
+is(too_long('a.sql', 'x' x 121), 1, 'a line that is too long');
+is(too_long('a.sql', "\t" . 'x' x 116), 0, 'a tab has four columns');
+is(too_long('a.sql', "\t" . 'x' x 117), 1, 'and counts');
+is(too_long('a.sql', '\\set x ' . 'x ' x 70), 0, 'a command of psql, which has one line');
+is(too_long('a.sql', "select '" . 'x ' x 70 . "'"), 1, 'a literal of SQL can be continued');
+is(too_long('a.sql', "    '" . 'x' x 130 . "'"), 0, 'not where it is one word');
+is(too_long('a.pl', "like(\$x, qr/" . 'x ' x 60 . "/, 'name');"), 0, 'a regular expression');
+is(too_long('a.pl', "is(\$x, '" . 'x ' x 60 . "', 'name');"), 1, 'a literal of Perl can be continued');
+is(too_long('a', "#!/bin/sh\necho \"" . 'x ' x 60 . '"'), 0, 'a text that a script prints');
+is(too_long('a', "#!/bin/sh\n" . 'word ' x 25 . '"' . 'x ' x 10 . '"'), 1, 'but not the words before it');
 my $function = "CREATE FUNCTION pawl.f(a integer) RETURNS TABLE (b integer)\nLANGUAGE sql AS 'select a';\n";
 my $complete = "a: how many. b: the same. Errors: none. Privileges: public. Example: select * from pawl.f(1)";
 is(scalar(my @a = Language::comment_hits('sql/pawl/a.sql', $function, {})), 1, 'a public function without a comment');

@@ -14,13 +14,15 @@ lists() {
     local both="${q}40$e(.*$q)?53$e|${q}53$e(.*$q)?40$e"
     grep -rnE "'(40|53|57P?|08)%'|\"(40|53|57P?)\", *0|serialization_failure|[^:]deadlock_detected|['\"](40001|40P01)['\"]|$both" "$@" \
         --include='*.sql' --include='*.cpp' --include='*.hpp' --include='*.def' --include='*.py' --include='*.ts' --include='*.js' |
-        grep -vF -e "pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%'" -e "transaction_isolation') IN ('repeatable read', 'serializable')" -e "WHEN sqlstate LIKE '57P%' THEN true" -e "t.sqlstate NOT LIKE '40%' OR t.failures" |
+        grep -vF -e "pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%'" \
+            -e "transaction_isolation') IN ('repeatable read', 'serializable')" -e "WHEN sqlstate LIKE '57P%' THEN true" -e "ELSE sqlstate LIKE '40%'" -e "t.sqlstate NOT LIKE '40%' OR t.failures" |
         grep -vE '^sql/upgrades/|throw_error\("(40001|40P01)", caught\.what\(\)\);|throw ConnectionLost'
 }
 
 none "no list of transient SQLSTATEs but the one" "$(lists sql client src extension)"
 none "nor a handler of plpgsql that catches everything and looks at the SQLSTATE by itself" \
-    "$(grep -rnE "SQLSTATE +(LIKE|IN|~|=|<>|\^@) " sql --include='*.sql' | grep -v '^sql/upgrades/' | grep -vE "SQLSTATE (LIKE '42%'|= '57014')")"
+    "$(grep -rnE "SQLSTATE +(LIKE|IN|~|=|<>|\^@) " sql --include='*.sql' |
+        grep -v '^sql/upgrades/' | grep -vE "SQLSTATE (LIKE '42%'|= '57014')")"
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

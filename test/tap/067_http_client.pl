@@ -62,8 +62,8 @@ my %known = (task => $task->{task_uuid}, step => $task->{workflow_steps}[0]{step
 	%failed, 'retry_bulk.id' => $ended[0], 'retry_bulk_rows.id' => $ended[1], 'retry_bulk_rows.rowNumbers' => [1], 'retry_bulk.rows' => [1],
 	'reset_flow.flow' => $good, 'run_flow.flow' => $good, 'resolve_atom.flow' => $stuck[0], 'retry_revert.flow' => $stuck[1], 'resolve_atom.atom' => 'a', 'retry_revert.atom' => 'a',
 	'cancel_task.task' => $fresh[0], 'fire.key' => $fresh[1],
-	order => [ qw(signal_bulk fail_signal_bulk pause_bulk resume_bulk retry_bulk_rows retry_bulk cancel_bulk suspend_flow resume_flow reset_flow run_flow resolve_atom retry_revert
-		cancel_step complete_step resolve_step retry_step retry_task requeue_task give_up_task cancel_task resolve_task reset_task fire) ]);
+	order => [ qw(signal_bulk fail_signal_bulk pause_bulk resume_bulk retry_bulk_rows retry_bulk cancel_bulk suspend_flow
+		resume_flow reset_flow run_flow resolve_atom retry_revert cancel_step complete_step resolve_step retry_step retry_task requeue_task give_up_task cancel_task resolve_task reset_task fire) ]);
 my ($said, $err) = ('', '');
 IPC::Run::run([ 'python3', "$FindBin::Bin/openapi_client.py", "$FindBin::Bin/../../client/http/openapi.json", 'http://127.0.0.1:' . api_port(), $token, JSON::PP->new->utf8->encode(\%known) ],
 	'>', \$said, '2>', \$err) or diag($err);

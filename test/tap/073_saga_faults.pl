@@ -66,7 +66,8 @@ is(one($node, "select count(*) from $flows t where state = 'REVERTED' and exists
 is(one($node, "select count(*) from $flows t where (state = 'SUCCESS') <> exists (select from tickets k where k.trip = t.trip)"), 0, 'each completed trip has a ticket');
 cmp_ok(one($node, q{select count(*) from pawl_saga.flows where state = 'REVERTED'}), '>', 0, 'some were undone');
 is(one($node, q{select count(*) from (select from pawl_saga.task_transitions where to_state in ('SUCCESS', 'FAILURE') group by flow_uuid, node
-	having count(*) > (select count(*) from pawl_saga.task_transitions r where (r.flow_uuid, r.node) = (task_transitions.flow_uuid, task_transitions.node) and r.to_state = 'RUNNING')) x}), 0, 'no result without its own beginning');
+	having count(*) > (select count(*) from pawl_saga.task_transitions r where (r.flow_uuid, r.node) = (task_transitions.flow_uuid,
+		task_transitions.node) and r.to_state = 'RUNNING')) x}), 0, 'no result without its own beginning');
 is(one($node, q{select count(*) from (select flow_uuid, node, sort_key, from_state, lag(to_state) over (partition by flow_uuid, node order by sort_key) as before from pawl_saga.task_transitions) x where before is distinct from from_state}), 0,
 	'the logs have no gap');
 is(one($node, q{select count(*) from pawl_saga.job_transitions where to_state = 'COMPLETE'}), $trips, 'every job was consumed once');

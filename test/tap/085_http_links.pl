@@ -10,7 +10,8 @@ use POSIX ();
 use Test::More;
 
 my $node = api_cluster('main', 'pawl_bulk');
-$node->safe_psql('postgres', q{select pawl_bulk.define('{"name": "import", "track_row_data": true, "steps": [{"name": "ask", "kind": "signal", "handler": "none", "timeout": "1 h", "signal_key": "go-{row}"}]}')});
+$node->safe_psql('postgres', q{select pawl_bulk.define('{"name": "import", "track_row_data": true,
+	"steps": [{"name": "ask", "kind": "signal", "handler": "none", "timeout": "1 h", "signal_key": "go-{row}"}]}')});
 my @bulk = map { $node->safe_psql('postgres', "select operation from pawl_bulk.submit('import', rows => '[{\"id\": \"$_\"}, {\"id\": \"$_$_\"}]')") } 'a', 'b';
 my $token = make_token($node, 'pawl_reader', 'rita', '{read}');
 my $api = begin_api($node, '--api-failed-logins', '1000000');

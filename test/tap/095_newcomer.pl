@@ -94,7 +94,8 @@ complains(3, 'pawl: there is no definition "users" \[P0002\]', qr/^HINT:  define
 sub users
 {
 	my ($key) = @_;
-	return qq(select pawl_bulk.define('{"name": "users", "steps": [{"name": "ask", "kind": "signal", "handler": "none", "timeout": "1 day", "signal_key": "$key"}]}'));
+	return qq(select pawl_bulk.define('{"name": "users",
+		"steps": [{"name": "ask", "kind": "signal", "handler": "none", "timeout": "1 day", "signal_key": "$key"}]}'));
 }
 my ($code, undef, $error) = $node->psql('postgres', users('ask-{row_id}'));
 like($error, qr/ERROR:  the signal_key of step "ask" has an unknown placeholder \{row_id\}\n.*\nHINT:  use \{row\}, \{step\} or \{data\.<field>\}/s, 'it is rejected');

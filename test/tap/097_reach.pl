@@ -32,7 +32,8 @@ subtest 'TLS' => sub {
 	define_template($node, '{"name": "quick", "steps": [{"name": "a", "handler": "sleep", "handler_options": {"seconds": 0}}]}');
 	start_tasks($node, 'quick', 5);
 	append_to_file("$folder/pass", "*:*:*:*:$secret\n");
-	append_to_file("$folder/services", "[shop]\nhost=localhost\nhostaddr=127.0.0.1\nport=$port\nuser=shipper\ndbname=postgres\nsslmode=verify-full\nsslrootcert=$folder/ours.pem\n");
+	append_to_file("$folder/services", "[shop]\nhost=localhost\nhostaddr=127.0.0.1\nport=$port\n"
+		. "user=shipper\ndbname=postgres\nsslmode=verify-full\nsslrootcert=$folder/ours.pem\n");
 	append_to_file("$folder/strangers", slurp_file("$folder/services") =~ s/ours/strangers/r);
 	chmod 0600, "$folder/pass";
 	local %ENV = (%ENV, PGPASSFILE => "$folder/pass", PGSSLMODE => 'verify-full', PGSSLROOTCERT => "$folder/ours.pem", PGSERVICEFILE => "$folder/services");

@@ -57,7 +57,9 @@ end $$;
 
 create function pgmq.read(queue_name text, vt integer, qty integer, conditional jsonb default '{}') returns setof pgmq.message_record language plpgsql as $$
 begin
-    return query execute format('with picked as (select m.msg_id from pgmq.%1$I m where m.vt <= clock_timestamp() and ($3 = ''{}'' or m.message @> $3) order by m.msg_id limit $1 for update skip locked)
+    return query execute format('with picked as (select m.msg_id from pgmq.%1$I m
+            where m.vt <= clock_timestamp() and ($3 = ''{}'' or m.message @> $3)
+            order by m.msg_id limit $1 for update skip locked)
         update pgmq.%1$I m set vt = clock_timestamp() + make_interval(secs => $2), read_ct = m.read_ct + 1, last_read_at = clock_timestamp() from picked where m.msg_id = picked.msg_id
         returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers', 'q_' || queue_name) using qty, vt, conditional;
 end $$;

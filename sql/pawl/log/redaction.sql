@@ -157,7 +157,7 @@ $function$;
 COMMENT ON FUNCTION pawl._unrecorded(text, text, jsonb, jsonb, text[]) IS 'internal: what was redacted in an entry of a hash chain by none of these fields';
 
 -- The statements of pawl.redact. find_row and find_entry give the place of the row and of an entry of it; key_at and key_in the key at a place as the
--- record has it. $1: the key; $2: the fields; $3 to $5: ids, processors and correlation ids of the entries that were changed.
+-- log entry has it. $1: the key; $2: the fields; $3 to $5: ids, processors and correlation ids of the entries that were changed.
 CREATE FUNCTION pawl._redact_plan(relation oid, state_column name, fields text[], OUT log oid, OUT audit oid, OUT find_row text, OUT key_at text,
     OUT find_entry text, OUT key_in text, OUT redact_log text, OUT redact_results text, OUT redact_rest text, OUT redact_copies text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER

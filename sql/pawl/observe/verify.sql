@@ -6,7 +6,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT replace($query$
-        (CASE WHEN NOT EXISTS (SELECT FROM pawl.machine v WHERE v.machine = $1 AND v.version = {}.machine_version) THEN true
+        (CASE WHEN NOT EXISTS (SELECT FROM pawl.machine v
+                               WHERE v.machine = $1 AND v.version = {}.machine_version) THEN true
               WHEN {}.to_state IS NULL THEN {}.event IS NULL OR {}.event NOT IN ('pawl.delete', 'pawl.truncate')
               WHEN {}.event IN ('pawl.attach', 'pawl.upgrade') THEN NOT EXISTS (
                    SELECT FROM pawl.machine_state s WHERE s.machine = $1 AND s.version = {}.machine_version

@@ -8,7 +8,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     -- a quoted name or a plain one (ASCII letters, _ and all that is not ASCII; then also digits and $), ASC or DESC, NULLS ...
-    item constant text := E'^\\s*("(?:[^"]|"")+"|[^\\u0001-\\u0040\\u005b-\\u005e\\u0060\\u007b-\\u007f][^\\u0001-\\u0023\\u0025-\\u002f\\u003a-\\u0040\\u005b-\\u005e\\u0060\\u007b-\\u007f]*)'
+    item constant text := E'^\\s*("(?:[^"]|"")+"|[^\\u0001-\\u0040\\u005b-\\u005e\\u0060\\u007b-\\u007f]'
+                          '[^\\u0001-\\u0023\\u0025-\\u002f\\u003a-\\u0040\\u005b-\\u005e\\u0060\\u007b-\\u007f]*)'
                           '(\\s+(?:asc|desc)\\M)?(\\s+nulls\\s+(?:first|last))?\\s*(,|$)';
     rest text := claim_order;
     found_one text[];
