@@ -10,9 +10,10 @@ export PG_MAJOR PG_CONFIG JOBS CCACHE_SLOPPINESS
 
 MODULE := $(MAKE) --no-print-directory -C build/module -f ../../extension/module.mk PG_CONFIG='$(PG_CONFIG)'
 
-# One set for every variant. Commits do not wait for the disk, so that what is compared is work and not fsync; vacuum runs between
-# the measurements and not in them.
-BENCH_SETTINGS := -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeout=1h -c synchronous_commit=off -c autovacuum=off \
+# One set for every variant. Commits do not wait for the disk, so that what is compared is work and not fsync; vacuum
+# runs between the measurements and not in them.
+BENCH_SETTINGS := -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeout=1h -c synchronous_commit=off \
+	-c autovacuum=off \
     -c wal_level=replica
 
 .PHONY: help deps benchdeps build programs install uninstall demo psql test test-all mutate bench clean
@@ -37,7 +38,8 @@ programs: ## compile the client library, the daemon pawld and the command line p
 	@scripts/install-packages programs
 	@mkdir -p build
 	@cmake -S . -B build/programs -DPAWL_PROGRAMS=ON >build/programs.log 2>&1 || { cat build/programs.log; exit 1; }
-	@cmake --build build/programs -j$(JOBS) 2>&1 | tee build/programs.log | sed -nu -E 's/^\[ *[0-9]+%\] Building CXX object .*\.dir\/(.*)\.o$$/  compile  \1/p'; \
+	@cmake --build build/programs -j$(JOBS) 2>&1 | tee build/programs.log | \
+		sed -nu -E 's/^\[ *[0-9]+%\] Building CXX object .*\.dir\/(.*)\.o$$/  compile  \1/p'; \
 	    [ $${PIPESTATUS[0]} -eq 0 ] || { cat build/programs.log; exit 1; }
 
 install: build ## install into the system's PostgreSQL (DESTDIR is honoured); then CREATE EXTENSION pawl

@@ -31,7 +31,10 @@ def make_tables():
         jobs.enforce(name, "derived")
         query(f"vacuum {name}")
         print(f"  {name}: {claimable:,} claimable, {finished:,} finished", flush=True)
-    known = query("select string_agg(distinct tablename, ', ') from pg_stats where tablename like 'backlog%' and tablename not like '%transitions%'")
+    known = query(
+        "select string_agg(distinct tablename, ', ') from pg_stats where tablename like 'backlog%' and tablename not "
+        "like '%transitions%'"
+    )
     if known:
         raise SystemExit(f"bench: {known} has been analyzed")
 
@@ -44,7 +47,7 @@ def latencies(name, path):
     for file in RUN.glob(f"latency_{name}.*"):
         found += [int(line.split()[2]) for line in file.read_text().splitlines()]
         file.unlink()
-    return found[CLAIMS // 10:]
+    return found[CLAIMS // 10 :]
 
 
 def put_back(name):
@@ -52,7 +55,9 @@ def put_back(name):
     taken = session.run(f"select pawl.abandon('{name}', 'w')")[0]
     if int(taken) != CLAIMS:
         raise SystemExit(f"bench: {taken} rows of {name} were claimed, not {CLAIMS}")
-    session.run(f"update {name} set due = null, attempts = 0 where due is not null")  # without the wait before the next attempt
+    session.run(
+        f"update {name} set due = null, attempts = 0 where due is not null"
+    )  # without the wait before the next attempt
     session.run(f"vacuum {name}")
     session.close()
 
@@ -65,10 +70,15 @@ def measure():
     samples = {name: [] for name in SIZES}
     names = list(SIZES)
     for number in range(ROUNDS):
-        for name in names[number % len(names):] + names[:number % len(names)]:
+        for name in names[number % len(names) :] + names[: number % len(names)]:
             samples[name].append(latencies(name, paths[name]))
             put_back(name)
-        print(f"  round {number + 1} of {ROUNDS}: " + "  ".join(f"{n} {statistics.median(s[-1]):,.0f}" for n, s in samples.items()) + " µs", flush=True)
+        print(
+            f"  round {number + 1} of {ROUNDS}: "
+            + "  ".join(f"{n} {statistics.median(s[-1]):,.0f}" for n, s in samples.items())
+            + " µs",
+            flush=True,
+        )
     for name in SIZES:
         query(f"drop table {name}, {name}_transitions_log cascade")
     return Backlog(samples)
@@ -84,16 +94,33 @@ class Backlog:
     def targets(self):
         medians = [self.p50(name) for name in SIZES]
         what = ", ".join(f"{claimable:,}" for claimable, finished in SIZES.values() if not finished)
-        return [at_most(f"claim of 1 with a backlog of {what}, and with {BIG:,} finished rows, without ANALYZE: slowest p50 against the fastest", 1.5,
-                        max(medians) / min(medians))]
+        return [
+            at_most(
+                f"claim of 1 with a backlog of {what}, and with {BIG:,} finished rows, without ANALYZE: slowest p50 "
+                "against the fastest",
+                1.5,
+                max(medians) / min(medians),
+            )
+        ]
 
     def section(self):
         body = []
         for name, (claimable, finished) in SIZES.items():
             rounds = [statistics.median(values) for values in self.samples[name]]
             every = sorted(value for values in self.samples[name] for value in values)
-            body.append([f"{claimable:,} claimable, {finished:,} finished", f"{self.p50(name):,.0f}", f"{min(rounds):,.0f}–{max(rounds):,.0f}",
-                         f"{every[len(every) * 99 // 100]:,.0f}", f"{self.p50(name) / self.p50('backlog_few'):.2f}"])
-        return ("Claim of one row by the size of the table", table(["table", "p50 µs", "of a round", "p99 µs", "× smallest"], body),
-                f"One client, pgbench -M prepared, {ROUNDS} rounds of {CLAIMS} claims across the tables; after each the rows are given up again. With a derived log. Rows were loaded "
-                "before the lifecycle was attached, and the tables were vacuumed and never analyzed.")
+            body.append(
+                [
+                    f"{claimable:,} claimable, {finished:,} finished",
+                    f"{self.p50(name):,.0f}",
+                    f"{min(rounds):,.0f}–{max(rounds):,.0f}",
+                    f"{every[len(every) * 99 // 100]:,.0f}",
+                    f"{self.p50(name) / self.p50('backlog_few'):.2f}",
+                ]
+            )
+        return (
+            "Claim of one row by the size of the table",
+            table(["table", "p50 µs", "of a round", "p99 µs", "× smallest"], body),
+            f"One client, pgbench -M prepared, {ROUNDS} rounds of {CLAIMS} claims across the tables; after each the "
+            "rows are given up again. With a derived log. Rows were loaded "
+            "before the lifecycle was attached, and the tables were vacuumed and never analyzed.",
+        )

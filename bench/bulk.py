@@ -1,4 +1,5 @@
-"""Bulk operations: rows come in and are validated, go through a step by SQL and by workers, fail and are retried; what is asked meanwhile; bytes on disk."""
+"""Bulk operations: rows come in and are validated, go through a step by SQL and by workers, fail and are retried; what
+is asked meanwhile; bytes on disk."""
 
 import json
 import os
@@ -28,15 +29,19 @@ IMEI = "'^[0-9]{15}$'"
 TABLES = ("input", "validations", "records", "record_transitions_log")
 
 FUNCTIONS = f"""
-create function checked(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, code text, message text) language sql as
+create function checked(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table
+    (row_number bigint, code text, message text) language sql as
 $$ select n, 'imei', 'an IMEI has 15 digits' from unnest(row_numbers, rows) u(n, r) where r ->> 'imei' !~ {IMEI} $$;
-create function nothing(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text) language sql as
+create function nothing(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table
+    (row_number bigint, message text) language sql as
 $$ select n, 'never' from unnest(row_numbers) n where false $$;
-create function rejected(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text) language sql as
+create function rejected(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table
+    (row_number bigint, message text) language sql as
 $$ select n, 'no network' from unnest(row_numbers) n $$;
 """
 # What a worker of the client library sends.
-WORK = f"""select coalesce(jsonb_agg(jsonb_build_object('operation', c.operation, 'row_number', c.row_number, 'step_index', c.step_index, 'token', c.token, 'result', 'ok')), '[]')::text as got
+WORK = f"""select coalesce(jsonb_agg(jsonb_build_object('operation', c.operation, 'row_number', c.row_number,
+    'step_index', c.step_index, 'token', c.token, 'result', 'ok')), '[]')::text as got
     from pawl_bulk.claim('worker %s', 'external', {BATCH}) c \\gset
 select count(*) filter (where ok) from pawl_bulk.report(:'got'::jsonb, 'worker %s')"""
 
@@ -50,7 +55,12 @@ def define_all():
     query("create extension pawl_bulk")
     query(FUNCTIONS)
     define("checked", [{"name": "activate", "handler": "sql:public.nothing"}], validators=["public.checked"])
-    define("tracked", [{"name": "activate", "handler": "sql:public.nothing"}], validators=["public.checked"], track_row_data=True)
+    define(
+        "tracked",
+        [{"name": "activate", "handler": "sql:public.nothing"}],
+        validators=["public.checked"],
+        track_row_data=True,
+    )
     define("plain", [{"name": "activate", "handler": "sql:public.nothing"}])
     define("worked", [{"name": "activate", "handler": "external"}])
     define("rejected", [{"name": "activate", "handler": "sql:public.rejected"}], is_retryable=True, track_row_data=True)
@@ -87,7 +97,12 @@ def bare(rows):
 
 
 def drive(session, until):
-    while session.run("select status from pawl_bulk.operations where operation = current_setting('bench.operation')::uuid")[0] in until:
+    while (
+        session.run(
+            "select status from pawl_bulk.operations where operation = current_setting('bench.operation')::uuid"
+        )[0]
+        in until
+    ):
         if session.run("select done from pawl_bulk.advance()") == ["0"]:
             time.sleep(0.01)
 
@@ -98,7 +113,9 @@ def submit(definition):
     began = time.time()
     session.run("begin")
     operation = session.run(f"select operation from pawl_bulk.submit('{definition}', format => 'csv')")[0]
-    session.run(f"\\copy pawl_bulk.input (raw) from '{FILE}' with (format csv, delimiter e'\\x02', quote e'\\x01')\nselect 1")
+    session.run(
+        f"\\copy pawl_bulk.input (raw) from '{FILE}' with (format csv, delimiter e'\\x02', quote e'\\x01')\nselect 1"
+    )
     session.run(f"select pawl_bulk.seal('{operation}')")
     session.run("commit")
     took = time.time() - began
@@ -111,7 +128,10 @@ def generate(definition, rows):
     session = Session()
     session.run("begin")
     operation = session.run(f"select operation from pawl_bulk.submit('{definition}')")[0]
-    session.run(f"insert into pawl_bulk.input (operation, row_number, data) select '{operation}', g, jsonb_build_object('imei', g) from generate_series(1, {rows}) g")
+    session.run(
+        f"insert into pawl_bulk.input (operation, row_number, data) select '{operation}', g, "
+        f"jsonb_build_object('imei', g) from generate_series(1, {rows}) g"
+    )
     session.run(f"select pawl_bulk.seal('{operation}')")
     session.run("commit")
     session.close()
@@ -138,7 +158,8 @@ def again_and_again(statement, stop):
 
 
 def run(operation, statements, until=("Running", "Retrying")):
-    """seconds, and CPU seconds of the server, for which the operation is in one of these states, one session for each statement and one that calls the duty"""
+    """seconds, and CPU seconds of the server, for which the operation is in one of these states, one session for each
+    statement and one that calls the duty"""
     stop = threading.Event()
     lanes = [threading.Thread(target=again_and_again, args=(statement, stop)) for statement in statements]
     before = server_cpu()
@@ -162,15 +183,22 @@ def validate(operation):
 
 def expect(operation, status):
     """What was measured is worth nothing if it is wrong."""
-    found = query(f"select o.status || case when c.differs then ', with wrong counters' else '' end from pawl_bulk.operations o, pawl_bulk.recount('{operation}') c "
-                  f"where o.operation = '{operation}'")
+    found = query(
+        "select o.status || case when c.differs then ', with wrong counters' else '' end from pawl_bulk.operations o, "
+        f"pawl_bulk.recount('{operation}') c "
+        f"where o.operation = '{operation}'"
+    )
     if found != status:
         raise SystemExit(f"bench: operation {operation} is {found}, not {status}")
 
 
 def on_disk():
     """bytes of tables and of indexes"""
-    text = query("select sum(pg_table_size(c)), sum(pg_indexes_size(c)) from unnest(array[" + ", ".join(f"'pawl_bulk.{t}'" for t in TABLES) + "]::regclass[]) c")
+    text = query(
+        "select sum(pg_table_size(c)), sum(pg_indexes_size(c)) from unnest(array["
+        + ", ".join(f"'pawl_bulk.{t}'" for t in TABLES)
+        + "]::regclass[]) c"
+    )
     return [int(part) for part in text.split("|")]
 
 
@@ -179,7 +207,10 @@ def measure_sizes():
     sizes = {}
     for definition, kept in (("checked", False), ("tracked", True)):
         for rows in SIZES:
-            query("drop extension pawl_bulk cascade; drop function " + ", ".join(f"{name}(uuid, jsonb, bigint[], jsonb[])" for name in ("checked", "nothing", "rejected")))
+            query(
+                "drop extension pawl_bulk cascade; drop function "
+                + ", ".join(f"{name}(uuid, jsonb, bigint[], jsonb[])" for name in ("checked", "nothing", "rejected"))
+            )
             define_all()
             write_file(rows, 200)
             operation, _ = submit(definition)
@@ -188,7 +219,11 @@ def measure_sizes():
             expect(operation, "Completed")
             tidy()
             sizes[rows, kept] = [part / rows for part in on_disk()]
-            print(f"  {rows:,} rows{' with 200 bytes of data' if kept else ''}: {sizes[rows, kept][0]:.0f} bytes a row in tables, {sizes[rows, kept][1]:.0f} in indexes", flush=True)
+            print(
+                f"  {rows:,} rows{' with 200 bytes of data' if kept else ''}: {sizes[rows, kept][0]:.0f} bytes a row "
+                f"in tables, {sizes[rows, kept][1]:.0f} in indexes",
+                flush=True,
+            )
     return sizes
 
 
@@ -206,8 +241,12 @@ def measure_sql():
         query(f"delete from pawl_bulk.operations where operation = '{operation}'")
         tidy()
         rounds.append((baseline, ingested, validated, step, cpu))
-        print(f"  round {number + 1} of {ROUNDS}: COPY and UPDATE {rows / baseline:,.0f} rows a second, COPY into pawl_bulk {ingested:.1f} s, validation {validated:.1f} s, "
-              f"one SQL step {rows / step:,.0f} rows a second ({cpu / rows * 1e6:.0f} us CPU a row)", flush=True)
+        print(
+            f"  round {number + 1} of {ROUNDS}: COPY and UPDATE {rows / baseline:,.0f} rows a second, COPY into "
+            f"pawl_bulk {ingested:.1f} s, validation {validated:.1f} s, "
+            f"one SQL step {rows / step:,.0f} rows a second ({cpu / rows * 1e6:.0f} us CPU a row)",
+            flush=True,
+        )
     return rounds
 
 
@@ -221,7 +260,11 @@ def measure_workers():
         took, cpu = run(operation, [WORK % (n, n) for n in range(WORKERS)])
         expect(operation, "Completed")
         rates.append((WORKED / took, cpu / WORKED * 1e6))
-        print(f"  {WORKERS} workers, batches of {BATCH}: {rates[-1][0]:,.0f} rows a second ({rates[-1][1]:.0f} us CPU a row)", flush=True)
+        print(
+            f"  {WORKERS} workers, batches of {BATCH}: {rates[-1][0]:,.0f} rows a second ({rates[-1][1]:.0f} us CPU a "
+            "row)",
+            flush=True,
+        )
     return rates
 
 
@@ -249,8 +292,12 @@ def measure_retry():
     run_sql(operation)
     expect(operation, "CompletedWithErrors")
     tidy()
-    meanwhile = {"signal": f"select pawl_bulk.signal('{waiting}', 's0-r@')", "signal to the operation that is retried": f"select pawl_bulk.signal('{operation}', 'early @')",
-                 "status": f"select status, processed_rows, failed_rows, progress, rate, estimated_end from pawl_bulk.status where operation = '{operation}'"}
+    meanwhile = {
+        "signal": f"select pawl_bulk.signal('{waiting}', 's0-r@')",
+        "signal to the operation that is retried": f"select pawl_bulk.signal('{operation}', 'early @')",
+        "status": "select status, processed_rows, failed_rows, progress, rate, estimated_end from pawl_bulk.status "
+        f"where operation = '{operation}'",
+    }
     took, stop = {name: [] for name in meanwhile}, threading.Event()
     looker = threading.Thread(target=look_on, args=(meanwhile, stop, took))
     session = Session()
@@ -261,7 +308,11 @@ def measure_retry():
     session.close()
     if query(f"select count(*) from pawl_bulk.retry_history where operation = '{operation}'") != str(RETRIED):
         raise SystemExit("bench: rows were not retried")
-    print(f"  retry of {RETRIED:,} rows: {seconds:.1f} s; meanwhile at most " + ", ".join(f"{name} {max(ms):.1f} ms" for name, ms in took.items()), flush=True)
+    print(
+        f"  retry of {RETRIED:,} rows: {seconds:.1f} s; meanwhile at most "
+        + ", ".join(f"{name} {max(ms):.1f} ms" for name, ms in took.items()),
+        flush=True,
+    )
     query(f"select pawl_bulk.cancel('{operation}'), pawl_bulk.cancel('{waiting}')")
     return seconds, took
 
@@ -269,7 +320,9 @@ def measure_retry():
 def run_some(operation):
     """Its rows are brought to their first step and wait there."""
     session = Session()
-    while session.run("select done from pawl_bulk.advance()") != ["0"] or session.run("select done from pawl_bulk.run_sql_rows(5000)") != ["0"]:
+    while session.run("select done from pawl_bulk.advance()") != ["0"] or session.run(
+        "select done from pawl_bulk.run_sql_rows(5000)"
+    ) != ["0"]:
         pass
     session.close()
 
@@ -282,10 +335,18 @@ def measure_status():
     expect(operation, "Completed")
     query("select pawl_bulk.fold_counters()")
     tidy()
-    records = int(query("select (select count(*) from pawl_bulk.records) + (select count(*) from pawl_bulk.validations)"))
+    records = int(
+        query("select (select count(*) from pawl_bulk.records) + (select count(*) from pawl_bulk.validations)")
+    )
     session = Session()
-    took = [session.seconds(f"select status, processed_rows, failed_rows, progress, rate, estimated_end from pawl_bulk.status where operation = '{operation}'") * 1000
-            for _ in range(LOOKS + 10)][10:]
+    took = [
+        session.seconds(
+            "select status, processed_rows, failed_rows, progress, rate, estimated_end from pawl_bulk.status where "
+            f"operation = '{operation}'"
+        )
+        * 1000
+        for _ in range(LOOKS + 10)
+    ][10:]
     session.close()
     print(f"  status among {records:,} records: p99 {percentile(took, 99):.2f} ms", flush=True)
     return records, took
@@ -307,41 +368,96 @@ def measure():
 
 @dataclass
 class Bulk:
-    rounds: list     # (seconds of the baseline, of the COPY, of validation, of the step, CPU seconds of the step)
-    workers: list    # (rows a second, CPU microseconds a row)
-    retry: float     # seconds
+    rounds: list  # (seconds of the baseline, of the COPY, of validation, of the step, CPU seconds of the step)
+    workers: list  # (rows a second, CPU microseconds a row)
+    retry: float  # seconds
     meanwhile: dict  # what -> milliseconds
     records: int
-    looks: list      # milliseconds
-    sizes: dict      # (rows, kept) -> [bytes a row in tables, in indexes]
+    looks: list  # milliseconds
+    sizes: dict  # (rows, kept) -> [bytes a row in tables, in indexes]
 
     def median(self, of):
         return statistics.median(of(r) for r in self.rounds)
 
     def targets(self):
         rows = SIZES[-1]
-        yield at_least(f"bulk: rows a second, ingest and validation of {rows:,} rows of CSV, against COPY and one UPDATE", 0.5,
-                       self.median(lambda r: r[0] / (r[1] + r[2])))
-        yield at_least(f"bulk: rows a second, one SQL step over {rows:,} rows, with log, {LANES} sessions", 60_000, self.median(lambda r: rows / r[3]), "{:,.0f}")
-        yield at_least(f"bulk: rows a second, one step by {WORKERS} workers in batches of {BATCH}", 15_000, statistics.median(w[0] for w in self.workers), "{:,.0f}")
+        yield at_least(
+            f"bulk: rows a second, ingest and validation of {rows:,} rows of CSV, against COPY and one UPDATE",
+            0.5,
+            self.median(lambda r: r[0] / (r[1] + r[2])),
+        )
+        yield at_least(
+            f"bulk: rows a second, one SQL step over {rows:,} rows, with log, {LANES} sessions",
+            60_000,
+            self.median(lambda r: rows / r[3]),
+            "{:,.0f}",
+        )
+        yield at_least(
+            f"bulk: rows a second, one step by {WORKERS} workers in batches of {BATCH}",
+            15_000,
+            statistics.median(w[0] for w in self.workers),
+            "{:,.0f}",
+        )
         yield at_most(f"bulk: retry of {RETRIED:,} rows in one call, seconds", 30, self.retry, "{:.1f}")
-        yield at_most("bulk: signals and status queries meanwhile, ms, the slowest", 50, max(max(ms) for ms in self.meanwhile.values()), "{:.1f}")
-        yield at_most(f"bulk: status and progress among {self.records:,} records, ms, p99", 5, percentile(self.looks, 99))
+        yield at_most(
+            "bulk: signals and status queries meanwhile, ms, the slowest",
+            50,
+            max(max(ms) for ms in self.meanwhile.values()),
+            "{:.1f}",
+        )
+        yield at_most(
+            f"bulk: status and progress among {self.records:,} records, ms, p99", 5, percentile(self.looks, 99)
+        )
 
     def section(self):
         rows = SIZES[-1]
-        body = [["COPY into a table of two columns, one UPDATE that validates", f"{self.median(lambda r: rows / r[0]):,.0f}", ""],
-                ["COPY into pawl_bulk", f"{self.median(lambda r: rows / r[1]):,.0f}", ""],
-                [f"validation by a SQL function, {LANES} sessions", f"{self.median(lambda r: rows / r[2]):,.0f}", ""],
-                [f"one step by a SQL function, {LANES} sessions", f"{self.median(lambda r: rows / r[3]):,.0f}", f"{self.median(lambda r: r[4] / rows * 1e6):.0f}"],
-                [f"one step by {WORKERS} workers, batches of {BATCH}", f"{statistics.median(w[0] for w in self.workers):,.0f}", f"{statistics.median(w[1] for w in self.workers):.0f}"]]
-        sizes = [[f"{n:,} rows{', 200 bytes of data kept' if kept else ''}", f"{tables:.0f}", f"{indexes:.0f}", f"{PUBLISHED[kept]}", f"{(tables + indexes) / 2:.0f}"]
-                 for (n, kept), (tables, indexes) in self.sizes.items()]
-        meanwhile = [[name, f"{statistics.median(ms):.1f}", f"{percentile(ms, 99):.1f}", f"{max(ms):.1f}"] for name, ms in self.meanwhile.items()]
-        return ("Bulk operations",
-                "\n\n".join([table(["what", "rows/s", "CPU µs/row"], body), table([f"while {RETRIED:,} rows are retried", "median ms", "p99", "slowest"], meanwhile),
-                             table(["bytes a row on disk", "tables", "indexes", "published", "a record"], sizes)]),
-                f"{rows:,} rows of CSV, {ROUNDS} round(s). Every row is kept as it came, has a validation record and one record of its step with the whole log "
-                "(Pending, Running, Completed). The step runs from the first valid row to the end of the operation, opening of rows and counters included. CPU is that of all "
-                "server processes. Bytes are those of the input, both records and the log, after vacuum; published is the estimate of the original for two records and no "
-                "log, apparently without indexes; a record is half of tables and indexes.")
+        body = [
+            [
+                "COPY into a table of two columns, one UPDATE that validates",
+                f"{self.median(lambda r: rows / r[0]):,.0f}",
+                "",
+            ],
+            ["COPY into pawl_bulk", f"{self.median(lambda r: rows / r[1]):,.0f}", ""],
+            [f"validation by a SQL function, {LANES} sessions", f"{self.median(lambda r: rows / r[2]):,.0f}", ""],
+            [
+                f"one step by a SQL function, {LANES} sessions",
+                f"{self.median(lambda r: rows / r[3]):,.0f}",
+                f"{self.median(lambda r: r[4] / rows * 1e6):.0f}",
+            ],
+            [
+                f"one step by {WORKERS} workers, batches of {BATCH}",
+                f"{statistics.median(w[0] for w in self.workers):,.0f}",
+                f"{statistics.median(w[1] for w in self.workers):.0f}",
+            ],
+        ]
+        sizes = [
+            [
+                f"{n:,} rows{', 200 bytes of data kept' if kept else ''}",
+                f"{tables:.0f}",
+                f"{indexes:.0f}",
+                f"{PUBLISHED[kept]}",
+                f"{(tables + indexes) / 2:.0f}",
+            ]
+            for (n, kept), (tables, indexes) in self.sizes.items()
+        ]
+        meanwhile = [
+            [name, f"{statistics.median(ms):.1f}", f"{percentile(ms, 99):.1f}", f"{max(ms):.1f}"]
+            for name, ms in self.meanwhile.items()
+        ]
+        return (
+            "Bulk operations",
+            "\n\n".join(
+                [
+                    table(["what", "rows/s", "CPU µs/row"], body),
+                    table([f"while {RETRIED:,} rows are retried", "median ms", "p99", "slowest"], meanwhile),
+                    table(["bytes a row on disk", "tables", "indexes", "published", "a record"], sizes),
+                ]
+            ),
+            f"{rows:,} rows of CSV, {ROUNDS} round(s). Every row is kept as it came, has a validation record and one "
+            "record of its step with the whole log "
+            "(Pending, Running, Completed). The step runs from the first valid row to the end of the operation, "
+            "opening of rows and counters included. CPU is that of all "
+            "server processes. Bytes are those of the input, both records and the log, after vacuum; published is the "
+            "estimate of the original for two records and no "
+            "log, apparently without indexes; a record is half of tables and indexes.",
+        )

@@ -15,7 +15,13 @@ ROUNDS = 3 if QUICK else 7
 # Batch size and rows a round.
 LOADS = ((100, 20_000), (10, 8_000), (1, 2_000)) if QUICK else ((100, 100_000), (10, 40_000), (1, 10_000))
 SETTINGS = {"off": "", "on": "-c synchronous_commit=on"}
-LABEL = {"hand": "by hand: UPDATE ... SKIP LOCKED, DELETE; no log", "same": "by hand, with an index to find lost leases and one for what is due; no log", "logged": "by hand, of the same shape, with a log and its most_recent", "derived": "pawl, log, most_recent derived", "stored": "pawl, log, most_recent stored"}
+LABEL = {
+    "hand": "by hand: UPDATE ... SKIP LOCKED, DELETE; no log",
+    "same": "by hand, with an index to find lost leases and one for what is due; no log",
+    "logged": "by hand, of the same shape, with a log and its most_recent",
+    "derived": "pawl, log, most_recent derived",
+    "stored": "pawl, log, most_recent stored",
+}
 LOGS = {"derived": "claims_derived_transitions_log", "stored": "claims_stored_transitions"}
 
 
@@ -66,13 +72,19 @@ def measure():
         for batch, rows in LOADS if commit == "off" else LOADS[:1]:
             paths = scripts(batch)
             for number in range(ROUNDS):
-                for name in names[number % len(names):] + names[:number % len(names)]:
+                for name in names[number % len(names) :] + names[: number % len(names)]:
                     refill(name, first, rows)
                     first += rows + 1_000
                     run = pgbench(paths[name], CLIENTS, "-t", rows // batch // CLIENTS, settings=SETTINGS[commit])
-                    samples.setdefault((commit, batch, name), []).append((run.tps * batch, run.cpu / run.transactions / batch * 1e6))
-                print(f"  batch {batch}, synchronous_commit {commit}, round {number + 1} of {ROUNDS}: " +
-                      "  ".join(f"{name} {samples[commit, batch, name][-1][0]:,.0f}" for name in names) + " rows/s", flush=True)
+                    samples.setdefault((commit, batch, name), []).append(
+                        (run.tps * batch, run.cpu / run.transactions / batch * 1e6)
+                    )
+                print(
+                    f"  batch {batch}, synchronous_commit {commit}, round {number + 1} of {ROUNDS}: "
+                    + "  ".join(f"{name} {samples[commit, batch, name][-1][0]:,.0f}" for name in names)
+                    + " rows/s",
+                    flush=True,
+                )
     check_all_done()
     return Claims(samples)
 
@@ -99,17 +111,41 @@ class Claims:
     def targets(self):
         batch = LOADS[0][0]
         what = f"claim + complete, batch {batch}, {CLIENTS} clients, log"
-        return [at_least(f"{what} ({name}): rows per second against a hand-written queue {shape}, without log", 0.5, self.ratio("off", batch, name, against))
-                for name in LOGS for against, shape in (("same", "of the same shape"), ("hand", "with one index"))]
+        return [
+            at_least(
+                f"{what} ({name}): rows per second against a hand-written queue {shape}, without log",
+                0.5,
+                self.ratio("off", batch, name, against),
+            )
+            for name in LOGS
+            for against, shape in (("same", "of the same shape"), ("hand", "with one index"))
+        ]
 
     def section(self):
         body = []
         for commit, batch, name in self.samples:
             rates = [s[0] for s in self.samples[commit, batch, name]]
-            body.append([f"{LABEL[name]}; batch {batch}, synchronous_commit {commit}", f"{self.median(commit, batch, name):,.0f}", f"{min(rates):,.0f}–{max(rates):,.0f}",
-                         f"{self.ratio(commit, batch, name):.2f}", f"{self.ratio(commit, batch, name, 'same'):.2f}", f"{self.median(commit, batch, name, 1):.1f}",
-                         f"{self.median(commit, batch, name, 1) / self.median(commit, batch, 'hand', 1):.2f}"])
-        return ("Claim and complete", table(["variant", "rows/s", "least–most", "× by hand", "× the same shape", "CPU µs/row", "× by hand"], body),
-                f"pgbench -M prepared, {CLIENTS} clients, median of {ROUNDS} rounds; a round runs every variant once, on as many rows. Two transactions a batch: the claim, and "
-                "what completes it. By hand with one index, expired leases cannot be found cheaply; the same shape has the indexes that pawl's table has. By hand a finished row is deleted and nothing of it is kept, but in the line that keeps a log like pawl's stored one with statements of its own; with pawl it stays in the table, and three rows of it in the log. "
-                "The ratio of rows a second is the median of the rounds' ratios. CPU is that of all server processes.")
+            body.append(
+                [
+                    f"{LABEL[name]}; batch {batch}, synchronous_commit {commit}",
+                    f"{self.median(commit, batch, name):,.0f}",
+                    f"{min(rates):,.0f}–{max(rates):,.0f}",
+                    f"{self.ratio(commit, batch, name):.2f}",
+                    f"{self.ratio(commit, batch, name, 'same'):.2f}",
+                    f"{self.median(commit, batch, name, 1):.1f}",
+                    f"{self.median(commit, batch, name, 1) / self.median(commit, batch, 'hand', 1):.2f}",
+                ]
+            )
+        return (
+            "Claim and complete",
+            table(
+                ["variant", "rows/s", "least–most", "× by hand", "× the same shape", "CPU µs/row", "× by hand"], body
+            ),
+            f"pgbench -M prepared, {CLIENTS} clients, median of {ROUNDS} rounds; a round runs every variant once, on "
+            "as many rows. Two transactions a batch: the claim, and "
+            "what completes it. By hand with one index, expired leases cannot be found cheaply; the same shape has the "
+            "indexes that pawl's table has. By hand a finished row is deleted and nothing of it is kept, but in the "
+            "line that keeps a log like pawl's stored one with statements of its own; with pawl it stays in the table, "
+            "and three rows of it in the log. "
+            "The ratio of rows a second is the median of the rounds' ratios. CPU is that of all server processes.",
+        )

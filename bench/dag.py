@@ -1,4 +1,5 @@
-"""Workflows: steps a second through fans of ten with a join beside job queues without a log, starting tasks, maps, readiness among much history, latency."""
+"""Workflows: steps a second through fans of ten with a join beside job queues without a log, starting tasks, maps,
+readiness among much history, latency."""
 
 import json
 import os
@@ -29,7 +30,8 @@ SETTINGS = {"off": "-c synchronous_commit=off", "on": "-c synchronous_commit=on"
 BASELINES = {"graphile-worker": "graphile-worker@0.16", "pg-boss": "pg-boss@10"}
 
 # What a worker of the client library sends, a batch at a time.
-WORK = f"""select coalesce(jsonb_agg(jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'fence', c.fence, 'result', 1)), '[]')::text as got
+WORK = f"""select coalesce(jsonb_agg(jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'fence',
+    c.fence, 'result', 1)), '[]')::text as got
     from pawl_dag.claim('00000000-0000-4000-8000-00000000000' || :client_id, '%s', {BATCH}, '60 s', {BATCH}) c \\gset
 select count(*) from pawl_dag.report(:got::jsonb, '00000000-0000-4000-8000-00000000000' || :client_id);
 """
@@ -41,15 +43,30 @@ def define(name, steps, namespace):
 
 
 def start(name, namespace, tasks, context="'{}'::jsonb"):
-    return f"select count(*) from pawl_dag.start_tasks('{name}', array(select {context} from generate_series(1, {tasks})), '{namespace}')"
+    return (
+        f"select count(*) from pawl_dag.start_tasks('{name}', array(select {context} from generate_series(1, "
+        f"{tasks})), '{namespace}')"
+    )
 
 
 def define_all():
     query("create extension pawl_dag cascade")
     middle = [f"s{n}" for n in range(10)]
-    define("fan", [{"name": "first"}, *({"name": n, "dependencies": ["first"]} for n in middle), {"name": "last", "dependencies": middle}], "fans")
+    define(
+        "fan",
+        [
+            {"name": "first"},
+            *({"name": n, "dependencies": ["first"]} for n in middle),
+            {"name": "last", "dependencies": middle},
+        ],
+        "fans",
+    )
     define("ten", [{"name": f"s{n}", "dependencies": [f"s{n - 1}"] if n % 5 else []} for n in range(10)], "tens")
-    define("linear", [{"name": f"s{n}", "handler": "sleep", "dependencies": [f"s{n - 1}"] if n else []} for n in range(4)], "lines")
+    define(
+        "linear",
+        [{"name": f"s{n}", "handler": "sleep", "dependencies": [f"s{n - 1}"] if n else []} for n in range(4)],
+        "lines",
+    )
     define("map", [{"name": "each", "map": "items"}, {"name": "join", "dependencies": ["each"]}], "maps")
 
 
@@ -83,7 +100,11 @@ def install_baselines():
     folder = Path(os.environ["PAWL_RUN"]) / "queues"
     folder.mkdir()
     shutil.copy(Path(__file__).parent / "queues.mjs", folder)
-    done = subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, *BASELINES.values(), "pg@8"], capture_output=True, text=True)
+    done = subprocess.run(
+        ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, *BASELINES.values(), "pg@8"],
+        capture_output=True,
+        text=True,
+    )
     return (folder, "") if done.returncode == 0 else (None, "npm could not install them")
 
 
@@ -91,8 +112,13 @@ def baseline(folder, name, commit):
     database = f"queue_{name.replace('-', '_')}"
     subprocess.run(["dropdb", "--if-exists", database], check=True, capture_output=True)
     subprocess.run(["createdb", database], check=True)
-    done = subprocess.run(["node", "queues.mjs", name, str(JOBS)], cwd=folder, capture_output=True, text=True,
-                          env={**os.environ, "PGDATABASE": database, "PGOPTIONS": SETTINGS[commit]})
+    done = subprocess.run(
+        ["node", "queues.mjs", name, str(JOBS)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PGDATABASE": database, "PGOPTIONS": SETTINGS[commit]},
+    )
     if done.returncode != 0:
         raise SystemExit(f"bench: {name}: {done.stderr.strip()[-500:]}")
     return float(done.stdout.split()[-1])
@@ -108,8 +134,12 @@ def measure_throughput():
             rates.setdefault((commit, "pawl_dag"), []).append(fans(commit))
             for name in BASELINES if folder else ():
                 rates.setdefault((commit, name), []).append((baseline(folder, name, commit), None))
-            print(f"  synchronous_commit {commit}, round {number + 1} of {ROUNDS}: " +
-                  "  ".join(f"{n} {r[-1][0]:,.0f}" for (c, n), r in rates.items() if c == commit) + " a second", flush=True)
+            print(
+                f"  synchronous_commit {commit}, round {number + 1} of {ROUNDS}: "
+                + "  ".join(f"{n} {r[-1][0]:,.0f}" for (c, n), r in rates.items() if c == commit)
+                + " a second",
+                flush=True,
+            )
     return rates
 
 
@@ -130,8 +160,10 @@ def measure_maps():
         tasks = MAPS[-1] // size
         tidy()
         began = time.time()
-        query(f"select count(*) from pawl_dag.start_tasks('map', array(select jsonb_build_object('items', "
-              f"(select jsonb_agg(g) from generate_series(1, {size}) g)) from generate_series(1, {tasks})), 'maps')")
+        query(
+            f"select count(*) from pawl_dag.start_tasks('map', array(select jsonb_build_object('items', "
+            f"(select jsonb_agg(g) from generate_series(1, {size}) g)) from generate_series(1, {tasks})), 'maps')"
+        )
         path = script("dag_maps", WORK % "maps")
         while query("select count(*) from pawl_dag.tasks where name = 'map' and completed_at is null") != "0":
             pgbench(path, 1, "-t", (size + 1) * tasks // BATCH + 10)  # empty ones at the end cost next to nothing
@@ -160,21 +192,36 @@ def measure_latency():
         print("  latency: programs are missing (make programs)", flush=True)
         return []
     environment = {**os.environ, "PGDATABASE": "bench"}
-    programs = [subprocess.Popen([PROGRAMS / name, *arguments], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                for name, arguments in (("pawld", []), ("example_worker", ["lines", "4", "0"]))]
+    programs = [
+        subprocess.Popen(
+            [PROGRAMS / name, *arguments], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        for name, arguments in (("pawld", []), ("example_worker", ["lines", "4", "0"]))
+    ]
     session = Session()
     try:
         for number in range(SAMPLES + 5):
             task = session.run("select pawl_dag.start_task('linear', namespace => 'lines')")[0]
-            while session.run(f"select completed_at is not null from pawl_dag.tasks where task_uuid = '{task}'") != ["t"]:
+            while session.run(f"select completed_at is not null from pawl_dag.tasks where task_uuid = '{task}'") != [
+                "t"
+            ]:
                 time.sleep(0.2)  # looks seldom, and lets everybody fall asleep
     finally:
         for program in programs:
             program.terminate()
             program.wait()
         session.close()
-    took = [float(ms) for ms in query("select extract(epoch from completed_at - created_at) * 1000 from pawl_dag.tasks where name = 'linear' order by created_at offset 5").split()]
-    print(f"  latency of four linear steps: p50 {percentile(took, 50):.1f} ms, p99 {percentile(took, 99):.1f} ms", flush=True)
+    took = [
+        float(ms)
+        for ms in query(
+            "select extract(epoch from completed_at - created_at) * 1000 from pawl_dag.tasks where name = 'linear' "
+            "order by created_at offset 5"
+        ).split()
+    ]
+    print(
+        f"  latency of four linear steps: p50 {percentile(took, 50):.1f} ms, p99 {percentile(took, 99):.1f} ms",
+        flush=True,
+    )
     return took
 
 
@@ -194,24 +241,37 @@ def measure():
 
 @dataclass
 class Dag:
-    rates: dict      # (synchronous commit, system) -> [(steps or jobs a second, CPU microseconds a step)]
-    latency: list    # milliseconds
-    started: float   # tasks a second
-    maps: dict       # size -> steps a second
-    history: int     # steps
+    rates: dict  # (synchronous commit, system) -> [(steps or jobs a second, CPU microseconds a step)]
+    latency: list  # milliseconds
+    started: float  # tasks a second
+    maps: dict  # size -> steps a second
+    history: int  # steps
     readiness: float  # milliseconds
 
     def median(self, commit, name, what=0):
         return statistics.median(r[what] for r in self.rates[commit, name])
 
     def targets(self):
-        rows = [at_least("workflows: steps a second, fans of 10 with a join, 4 clients, with log and audit", 12_000, self.median("off", "pawl_dag"), "{:,.0f}"),
-                at_least("workflows: tasks of 10 steps started a second, 100 a statement", 2_000, self.started, "{:,.0f}"),
-                at_most(f"workflows: map of {MAPS[-1]:,}: how much slower a step is than in maps of 100", 1.5, self.maps[100] / self.maps[MAPS[-1]]),
-                at_most(f"workflows: readiness of a task among {self.history:,} steps, ms, median", 0.5, self.readiness)]
+        rows = [
+            at_least(
+                "workflows: steps a second, fans of 10 with a join, 4 clients, with log and audit",
+                12_000,
+                self.median("off", "pawl_dag"),
+                "{:,.0f}",
+            ),
+            at_least("workflows: tasks of 10 steps started a second, 100 a statement", 2_000, self.started, "{:,.0f}"),
+            at_most(
+                f"workflows: map of {MAPS[-1]:,}: how much slower a step is than in maps of 100",
+                1.5,
+                self.maps[100] / self.maps[MAPS[-1]],
+            ),
+            at_most(f"workflows: readiness of a task among {self.history:,} steps, ms, median", 0.5, self.readiness),
+        ]
         if self.latency:
-            rows += [at_most("workflows: latency of four linear steps, ms, p50", 20, percentile(self.latency, 50), "{:.1f}"),
-                     at_most("workflows: latency of four linear steps, ms, p99", 60, percentile(self.latency, 99), "{:.1f}")]
+            rows += [
+                at_most("workflows: latency of four linear steps, ms, p50", 20, percentile(self.latency, 50), "{:.1f}"),
+                at_most("workflows: latency of four linear steps, ms, p99", 60, percentile(self.latency, 99), "{:.1f}"),
+            ]
         return rows
 
     def section(self):
@@ -219,10 +279,23 @@ class Dag:
         for commit, name in self.rates:
             rates = [r[0] for r in self.rates[commit, name]]
             ours = self.median(commit, "pawl_dag")
-            body.append([f"{name}, synchronous_commit {commit}", f"{statistics.median(rates):,.0f}", f"{min(rates):,.0f}–{max(rates):,.0f}",
-                         f"{ours / statistics.median(rates):.2f}", f"{self.median(commit, name, 1):.0f}" if name == "pawl_dag" else ""])
+            body.append(
+                [
+                    f"{name}, synchronous_commit {commit}",
+                    f"{statistics.median(rates):,.0f}",
+                    f"{min(rates):,.0f}–{max(rates):,.0f}",
+                    f"{ours / statistics.median(rates):.2f}",
+                    f"{self.median(commit, name, 1):.0f}" if name == "pawl_dag" else "",
+                ]
+            )
         body += [[f"map of {size:,}, one client", f"{rate:,.0f}", "", "", ""] for size, rate in self.maps.items()]
-        return ("Workflows", table(["what", "steps or jobs/s", "least–most", "pawl_dag ×", "CPU µs/step"], body),
-                f"A workflow is a step, ten that wait for it, and one that waits for these; {CLIENTS} clients move tasks on, claim with inputs and report in batches of "
-                f"{BATCH}, {ROUNDS} rounds of {SECONDS} s. Every step has its whole log and a row of the audit. The job queues run {JOBS:,} single jobs that depend on nothing "
-                "and keep no log: graphile-worker job by job in one node process over four connections, pg-boss by batches of 100 from four loops.")
+        return (
+            "Workflows",
+            table(["what", "steps or jobs/s", "least–most", "pawl_dag ×", "CPU µs/step"], body),
+            f"A workflow is a step, ten that wait for it, and one that waits for these; {CLIENTS} clients move tasks "
+            "on, claim with inputs and report in batches of "
+            f"{BATCH}, {ROUNDS} rounds of {SECONDS} s. Every step has its whole log and a row of the audit. The job "
+            f"queues run {JOBS:,} single jobs that depend on nothing "
+            "and keep no log: graphile-worker job by job in one node process over four connections, pg-boss by batches "
+            "of 100 from four loops.",
+        )

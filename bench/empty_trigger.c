@@ -8,12 +8,9 @@ PG_MODULE_MAGIC;
 
 PG_FUNCTION_INFO_V1(empty_trigger);
 
-Datum
-empty_trigger(PG_FUNCTION_ARGS)
-{
-    TriggerData *data = (TriggerData *) fcinfo->context;
+Datum empty_trigger(PG_FUNCTION_ARGS) {
+    TriggerData* data = (TriggerData*)fcinfo->context;
 
-    if (TRIGGER_FIRED_FOR_STATEMENT(data->tg_event))
-        return PointerGetDatum(NULL);
+    if (TRIGGER_FIRED_FOR_STATEMENT(data->tg_event)) return PointerGetDatum(NULL);
     return PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple);
 }

@@ -30,8 +30,25 @@ def number(line):
 def pgbench(path, clients, *limit, settings=""):
     """Runs a script with so many clients; limit is pgbench's own: -T seconds, or -t transactions of each client."""
     before = server_cpu()
-    run = subprocess.run(["pgbench", "-n", "-M", "prepared", "-c", str(clients), "-j", str(min(clients, 2)), *map(str, limit), "-f", path, "bench"],
-                         capture_output=True, text=True, env={**os.environ, "PGOPTIONS": settings})
+    run = subprocess.run(
+        [
+            "pgbench",
+            "-n",
+            "-M",
+            "prepared",
+            "-c",
+            str(clients),
+            "-j",
+            str(min(clients, 2)),
+            *map(str, limit),
+            "-f",
+            path,
+            "bench",
+        ],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PGOPTIONS": settings},
+    )
     if run.returncode != 0:
         raise SystemExit(f"bench: pgbench with {path.name}: {run.stderr.strip()}")
     lines = run.stdout.splitlines()

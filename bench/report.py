@@ -1,5 +1,5 @@
-"""Turns what was measured into the tables on the screen, with the targets and whether they are met; keeps each part in bench/results and joins
-them in bench/RESULTS.md."""
+"""Turns what was measured into the tables on the screen, with the targets and whether they are met; keeps each part in
+bench/results and joins them in bench/RESULTS.md."""
 
 import datetime
 import json
@@ -23,10 +23,10 @@ class Results:
     single_seconds: int
     clients: tuple
     memory_rows: tuple
-    seconds: dict = field(default_factory=dict)   # variant -> median seconds of the statement
-    samples: dict = field(default_factory=dict)   # variant -> all of them
-    single: dict = field(default_factory=dict)    # (variant, clients) -> (tps, CPU microseconds)
-    memory: dict = field(default_factory=dict)    # (variant, rows) -> MB
+    seconds: dict = field(default_factory=dict)  # variant -> median seconds of the statement
+    samples: dict = field(default_factory=dict)  # variant -> all of them
+    single: dict = field(default_factory=dict)  # (variant, clients) -> (tps, CPU microseconds)
+    memory: dict = field(default_factory=dict)  # (variant, rows) -> MB
     define: dict = field(default_factory=dict)
 
     def added(self, name):
@@ -38,8 +38,12 @@ def table(head, rows):
     """Markdown that also reads well on a screen: the first column to the left, numbers to the right."""
     cells = [head] + rows
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
+
     def line(row):
-        return "| " + " | ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))) + " |"
+        return (
+            "| " + " | ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))) + " |"
+        )
+
     rule = "|" + "|".join("-" * (w + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|"
     return "\n".join([line(head), rule] + [line(row) for row in rows])
 
@@ -71,7 +75,15 @@ def single_table(r):
 def memory_table(r):
     few, many = r.memory_rows
     names = [v.name for v in VARIANTS if (v.name, many) in r.memory]
-    body = [[LABEL[n], f"{r.memory[n, few]:.1f}", f"{r.memory[n, many]:.1f}", f"{r.memory[n, many] - r.memory[n, few]:+.1f}"] for n in names]
+    body = [
+        [
+            LABEL[n],
+            f"{r.memory[n, few]:.1f}",
+            f"{r.memory[n, many]:.1f}",
+            f"{r.memory[n, many] - r.memory[n, few]:+.1f}",
+        ]
+        for n in names
+    ]
     return table(["variant", f"{few:,} rows, MB", f"{many:,} rows, MB", "growth, MB"], body)
 
 
@@ -89,30 +101,58 @@ def times_less(what, limit, value):
 
 
 def row_targets(r):
-    needed = {"bare", "c_before", "plpgsql_lookup", "statesman", "statesman_key", "guard", "guard_big", "derived", "stored"}
+    needed = {
+        "bare",
+        "c_before",
+        "plpgsql_lookup",
+        "statesman",
+        "statesman_key",
+        "guard",
+        "guard_big",
+        "derived",
+        "stored",
+    }
     if not needed <= r.seconds.keys():
         return
 
     def less(ours, theirs):  # an addition too small to be told from nothing counts as a hundredth of a microsecond
         return r.added(theirs) / max(r.added(ours), 0.01)
-    yield at_most("guard only, time against the empty C trigger (BEFORE ROW)", 1.15, r.seconds["guard"] / r.seconds["c_before"])
-    yield times_less("guard only, added µs per row, against the plpgsql lookup trigger", 12, less("guard", "plpgsql_lookup"))
-    for rival, words in (("statesman", "Statesman in one statement, without its foreign key"), ("statesman_key", "Statesman as generated, with its foreign key")):
+
+    yield at_most(
+        "guard only, time against the empty C trigger (BEFORE ROW)", 1.15, r.seconds["guard"] / r.seconds["c_before"]
+    )
+    yield times_less(
+        "guard only, added µs per row, against the plpgsql lookup trigger", 12, less("guard", "plpgsql_lookup")
+    )
+    for rival, words in (
+        ("statesman", "Statesman in one statement, without its foreign key"),
+        ("statesman_key", "Statesman as generated, with its foreign key"),
+    ):
         yield times_less(f"guard + derived log, added µs per row, against {words}", 8, less("derived", rival))
         yield times_less(f"guard + stored most_recent, added µs per row, against {words}", 4, less("stored", rival))
     yield at_most("guard with 1,000 states, time against 10 states", 1.05, r.seconds["guard_big"] / r.seconds["guard"])
     if "derived_two" in r.seconds:
-        yield at_most("two transitions in one write (derived log), time against one", 1.3,
-                      r.seconds["derived_two"] / r.seconds["derived"])
+        yield at_most(
+            "two transitions in one write (derived log), time against one",
+            1.3,
+            r.seconds["derived_two"] / r.seconds["derived"],
+        )
     if "derived_events" in r.seconds:
-        yield at_most("log (derived) and outbox, time against the log alone", 1.7, r.seconds["derived_events"] / r.seconds["derived"])
+        yield at_most(
+            "log (derived) and outbox, time against the log alone",
+            1.7,
+            r.seconds["derived_events"] / r.seconds["derived"],
+        )
 
 
 def single_targets(r):
     for mode in ("derived", "stored"):
         for clients in r.clients if ("bare", r.clients[0]) in r.single and (mode, r.clients[0]) in r.single else ():
-            yield at_most(f"guard + log ({mode}), single rows, {clients} client(s), CPU per transaction against bare", 2.0,
-                          r.single[mode, clients][1] / r.single["bare", clients][1])
+            yield at_most(
+                f"guard + log ({mode}), single rows, {clients} client(s), CPU per transaction against bare",
+                2.0,
+                r.single[mode, clients][1] / r.single["bare", clients][1],
+            )
 
 
 def memory_targets(r):
@@ -122,10 +162,15 @@ def memory_targets(r):
 
     def growth(name):
         return r.memory[name, many] - r.memory[name, few]
+
     for mode in ("derived", "stored"):
         for rival, words in (("transition", "transition tables"), ("c_before", "an empty BEFORE ROW trigger")):
-            yield at_most(f"memory growth from {few:,} to {many:,} rows with log ({mode}), MB; that of {words} + 4", max(growth(rival), 0) + 4,
-                          growth(mode), "{:.1f}")
+            yield at_most(
+                f"memory growth from {few:,} to {many:,} rows with log ({mode}), MB; that of {words} + 4",
+                max(growth(rival), 0) + 4,
+                growth(mode),
+                "{:.1f}",
+            )
 
 
 def define_targets(r):
@@ -137,60 +182,108 @@ def machine():
         names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
     with open("/proc/meminfo") as file:
         memory = int(file.readline().split()[1]) // 1024 // 1024
-    return f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores, {memory} GB, Linux {platform.release().split('-')[0]}"
+    return (
+        f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores, {memory} GB, Linux "
+        f"{platform.release().split('-')[0]}"
+    )
 
 
 def now():
     return f"{datetime.datetime.now():%Y-%m-%d %H:%M}"
 
 
-SETTINGS = ("shared_buffers", "max_wal_size", "wal_level", "fsync", "synchronous_commit", "full_page_writes", "autovacuum", "work_mem", "jit")
+SETTINGS = (
+    "shared_buffers",
+    "max_wal_size",
+    "wal_level",
+    "fsync",
+    "synchronous_commit",
+    "full_page_writes",
+    "autovacuum",
+    "work_mem",
+    "jit",
+)
 
 
 def facts():
     settings = ", ".join(f"{name} = {query(f'show {name}')}" for name in SETTINGS)
     version = query("select split_part(version(), ' on ', 1)")
     pawl = query("select extversion from pg_extension where extname = 'pawl'")
-    return [f"Machine: {machine()}", f"Server: {version}, pawl {pawl}", f"Settings, the same for every variant: {settings}"]
+    return [
+        f"Machine: {machine()}",
+        f"Server: {version}, pawl {pawl}",
+        f"Settings, the same for every variant: {settings}",
+    ]
 
 
 def rows_section(r):
-    return (f"One UPDATE of {r.rows:,} rows", rows_table(r),
-            f"Median of {r.rounds} rounds. Each round runs every variant once, beginning with another one each time; vacuum and a checkpoint lie between "
-            "the rounds. Time is what the client sees, commit included. A table has three columns beside its key and no other index; every UPDATE moves all "
-            "of its rows along one transition. Log tables grow round by round, pawl's and Statesman's alike. The last lines are no rivals but what PostgreSQL itself takes to "
-            "add the rows of a log, read from a file, to a table with its indexes: guard and log together are to be compared with that and the guard.")
+    return (
+        f"One UPDATE of {r.rows:,} rows",
+        rows_table(r),
+        f"Median of {r.rounds} rounds. Each round runs every variant once, beginning with another one each time; "
+        "vacuum and a checkpoint lie between "
+        "the rounds. Time is what the client sees, commit included. A table has three columns beside its key and no "
+        "other index; every UPDATE moves all "
+        "of its rows along one transition. Log tables grow round by round, pawl's and Statesman's alike. The last "
+        "lines are no rivals but what PostgreSQL itself takes to "
+        "add the rows of a log, read from a file, to a table with its indexes: guard and log together are to be "
+        "compared with that and the guard.",
+    )
 
 
 def single_section(r):
-    return ("Single-row transactions", single_table(r),
-            f"pgbench -M prepared, random rows, median of {r.single_rounds} rounds of {r.single_seconds} s across the variants. CPU is user and system time of all "
-            "server processes, in parentheses against the bare UPDATE. Statesman is its three statements in one transaction.")
+    return (
+        "Single-row transactions",
+        single_table(r),
+        f"pgbench -M prepared, random rows, median of {r.single_rounds} rounds of {r.single_seconds} s across the "
+        "variants. CPU is user and system time of all "
+        "server processes, in parentheses against the bare UPDATE. Statesman is its three statements in one "
+        "transaction.",
+    )
 
 
 def memory_section(r):
-    return ("Memory of the backend during one UPDATE", memory_table(r),
-            "Highest RssAnon of a fresh backend while the statement runs, sampled every 5 ms; shared memory is not in it. PostgreSQL 15 itself "
-            "keeps 32 bytes a row until the statement ends for any BEFORE UPDATE ROW trigger, even an empty or a disabled one (to choose the row's lock it copies "
-            "the set of key columns into the memory of the query, once a row), and an event for every AFTER ROW trigger.")
+    return (
+        "Memory of the backend during one UPDATE",
+        memory_table(r),
+        "Highest RssAnon of a fresh backend while the statement runs, sampled every 5 ms; shared memory is not in it. "
+        "PostgreSQL 15 itself "
+        "keeps 32 bytes a row until the statement ends for any BEFORE UPDATE ROW trigger, even an empty or a disabled "
+        "one (to choose the row's lock it copies "
+        "the set of key columns into the memory of the query, once a row), and an event for every AFTER ROW trigger.",
+    )
 
 
 def define_section(r):
     d = r.define
-    return ("A machine of 1,000 states and 10,000 transitions",
-            table(["", "ms"], [["pawl.define", f"{d['define'] * 1000:,.0f}"], ["first state change of a fresh session", f"{d['first_big'] * 1000:.1f}"],
-                               ["first state change of a fresh session, 10 states", f"{d['first_small'] * 1000:.1f}"]]), "Medians of 5.")
+    return (
+        "A machine of 1,000 states and 10,000 transitions",
+        table(
+            ["", "ms"],
+            [
+                ["pawl.define", f"{d['define'] * 1000:,.0f}"],
+                ["first state change of a fresh session", f"{d['first_big'] * 1000:.1f}"],
+                ["first state change of a fresh session, 10 states", f"{d['first_small'] * 1000:.1f}"],
+            ],
+        ),
+        "Medians of 5.",
+    )
 
 
 # Parts that have no file of their own.
-TRIGGERS = {"rows": (row_targets, rows_section), "single": (single_targets, single_section), "memory": (memory_targets, memory_section),
-            "define": (define_targets, define_section)}
+TRIGGERS = {
+    "rows": (row_targets, rows_section),
+    "single": (single_targets, single_section),
+    "memory": (memory_targets, memory_section),
+    "define": (define_targets, define_section),
+}
 ORDER = (*TRIGGERS, "claims", "backlog", "snapshot", "timers", "wake", "dag", "bulk", "saga", "http")
 
 
 @dataclass
 class Part:
     """A part as it was measured, in one go."""
+
     name: str
     targets: list  # rows of the table of targets
     title: str
@@ -212,12 +305,19 @@ def targets_table(rows):
 
 
 def markdown(parts):
-    text = ["# What it costs",
-            "Made by `make bench`; run it on your own machine, the ratios are what matters. Each part was measured in one run, beside what it is compared with.", ""]
+    text = [
+        "# What it costs",
+        "Made by `make bench`; run it on your own machine, the ratios are what matters. Each part was measured in one "
+        "run, beside what it is compared with.",
+        "",
+    ]
     text += [f"- {fact}" for fact in dict.fromkeys(fact for part in parts for fact in part.facts)]
     text += ["", "## Targets", targets_table([row for part in parts for row in part.targets]), ""]
     for part in parts:
-        when = f"Measured {part.when} in {part.minutes:.0f} minutes; load average {part.load[0]:.1f} before and {part.load[1]:.1f} at the end."
+        when = (
+            f"Measured {part.when} in {part.minutes:.0f} minutes; load average {part.load[0]:.1f} before and "
+            f"{part.load[1]:.1f} at the end."
+        )
         text += [f"## {part.title}", f"{part.note} {when}", "", part.body, ""]
     return "\n".join(text)
 
@@ -229,5 +329,9 @@ def keep(parts):
     folder.mkdir(exist_ok=True)
     for part in parts:
         (folder / f"{part.name}.json").write_text(json.dumps(asdict(part), indent=1, ensure_ascii=False) + "\n")
-    kept = [Part(**json.loads((folder / f"{name}.json").read_text())) for name in ORDER if (folder / f"{name}.json").exists()]
+    kept = [
+        Part(**json.loads((folder / f"{name}.json").read_text()))
+        for name in ORDER
+        if (folder / f"{name}.json").exists()
+    ]
     (here / "RESULTS.md").write_text(markdown(kept))

@@ -1,4 +1,5 @@
-"""Sagas: tasks a second beside OpenStack TaskFlow on the same server, the cost of a task as flows grow, and reverting many tasks that are done."""
+"""Sagas: tasks a second beside OpenStack TaskFlow on the same server, the cost of a task as flows grow, and reverting
+many tasks that are done."""
 
 import json
 import os
@@ -13,7 +14,11 @@ from server import Session, query
 
 QUICK = bool(os.environ.get("BENCH_QUICK"))
 ROUNDS = 1 if QUICK else 3
-SHAPES = {"linear 100": ("linear", 100, 10), "linear 1,000": ("linear", 1_000, 20), "unordered 200": ("unordered", 200, 10)}  # and how many times as fast
+SHAPES = {
+    "linear 100": ("linear", 100, 10),
+    "linear 1,000": ("linear", 1_000, 20),
+    "unordered 200": ("unordered", 200, 10),
+}  # and how many times as fast
 ENGINES = {"linear": ("serial",), "unordered": ("serial", "parallel")}
 SIZES = (10, 100, 1_000) if QUICK else (10, 100, 1_000, 10_000)
 REVERTED = 1_000 if QUICK else 10_000
@@ -23,7 +28,8 @@ PYTHON = "/usr/bin/python3"  # Debian's, which has Debian's TaskFlow
 
 # What a worker of the client library sends, a batch at a time: two transactions.
 WORK = """select coalesce(jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence) ||
-    case when c.name = 'fails' and c.action = 'execute' then jsonb '{"failure": {"message": "no"}}' else jsonb '{"result": 1}' end), '[]')::text as got
+    case when c.name = 'fails' and c.action = 'execute' then jsonb '{"failure": {"message": "no"}}' else jsonb
+        '{"result": 1}' end), '[]')::text as got
     from pawl_saga.claim('worker ' || :client_id, '%s', %d) c \\gset
 select count(*) from pawl_saga.report(:got::jsonb, 'worker ' || :client_id);
 """
@@ -34,7 +40,11 @@ def define(name, shape, tasks, queue="default", execute="", last=None):
     handler = {"execute": execute} if execute else {"queue": queue}
     flow = {"flow": shape, "name": name, "children": [{"task": f"t{n}", **handler} for n in range(tasks)]}
     if last:
-        flow = {"flow": "linear", "name": name, "children": [{**flow, "name": f"{name}s"}, {"task": last, "queue": last}]}
+        flow = {
+            "flow": "linear",
+            "name": name,
+            "children": [{**flow, "name": f"{name}s"}, {"task": last, "queue": last}],
+        }
     query(f"select pawl_saga.define($json${json.dumps(flow)}$json$)")
 
 
@@ -51,8 +61,11 @@ def work(queue, batch, tasks, clients=1):
 
 def ended(name, state="SUCCESS"):
     """seconds from making each flow of a name to its end, and which flows these were"""
-    rows = query("select extract(epoch from r.ended_at - f.created_at), f.state from pawl_saga.flows f join pawl_saga.runs r using (flow_uuid, run) "
-                 f"where f.name = '{name}' order by f.created_at").splitlines()
+    rows = query(
+        "select extract(epoch from r.ended_at - f.created_at), f.state from pawl_saga.flows f join pawl_saga.runs r "
+        "using (flow_uuid, run) "
+        f"where f.name = '{name}' order by f.created_at"
+    ).splitlines()
     if any(row.split("|")[1] != state for row in rows):
         raise SystemExit(f"bench: flows {name} ended as {rows[:5]}")
     return [float(row.split("|")[0]) for row in rows]
@@ -80,7 +93,11 @@ def theirs(label):
     for engine in ENGINES[shape]:
         subprocess.run(["dropdb", "--if-exists", "taskflow"], check=True, capture_output=True)
         subprocess.run(["createdb", "taskflow"], check=True)
-        run = subprocess.run([PYTHON, Path(__file__).parent / "taskflow_run.py", "taskflow", shape, str(tasks), engine], capture_output=True, text=True)
+        run = subprocess.run(
+            [PYTHON, Path(__file__).parent / "taskflow_run.py", "taskflow", shape, str(tasks), engine],
+            capture_output=True,
+            text=True,
+        )
         if run.returncode != 0:
             if "No module named" in run.stderr:
                 return None
@@ -101,10 +118,18 @@ def measure_rates():
             rates.setdefault((label, "SQL functions"), []).append(functions)
             taskflow = theirs(label)
             if taskflow is None:
-                print("  without TaskFlow: python3-taskflow, python3-sqlalchemy-utils and python3-psycopg2 are missing", flush=True)
+                print(
+                    "  without TaskFlow: python3-taskflow, python3-sqlalchemy-utils and python3-psycopg2 are missing",
+                    flush=True,
+                )
             else:
                 rates.setdefault((label, "TaskFlow"), []).append(taskflow)
-        print(f"  round {number + 1} of {ROUNDS}: " + "  ".join(f"{label}, {executor} {r[-1]:,.0f}" for (label, executor), r in rates.items()) + " tasks/s", flush=True)
+        print(
+            f"  round {number + 1} of {ROUNDS}: "
+            + "  ".join(f"{label}, {executor} {r[-1]:,.0f}" for (label, executor), r in rates.items())
+            + " tasks/s",
+            flush=True,
+        )
     return rates
 
 
@@ -125,7 +150,8 @@ def measure_growth():
 
 
 def measure_revert():
-    """tasks a second of reverting one flow of independent tasks, and CPU microseconds a task, by the number of workers"""
+    """tasks a second of reverting one flow of independent tasks, and CPU microseconds a task, by the number of
+    workers"""
     rates = {}
     define("undone", "unordered", REVERTED, queue="undone", last="fails")
     for clients in (1, 4):
@@ -137,52 +163,108 @@ def measure_revert():
             run = work("undone", BATCH, REVERTED, clients)
             flow = query("select flow_uuid from pawl_saga.flows where name = 'undone' order by created_at desc limit 1")
             ended("undone", "REVERTED")
-            undone, seconds = query("select count(*), extract(epoch from max(l.created_at) - min(l.created_at)) from pawl_saga.task_transitions l join pawl_saga.tasks t "
-                                    f"using (flow_uuid, node) where l.flow_uuid = '{flow}' and l.to_state in ('REVERTING', 'REVERTED') and t.name <> 'fails'").split("|")
+            undone, seconds = query(
+                "select count(*), extract(epoch from max(l.created_at) - min(l.created_at)) from "
+                "pawl_saga.task_transitions l join pawl_saga.tasks t "
+                f"using (flow_uuid, node) where l.flow_uuid = '{flow}' and l.to_state in ('REVERTING', 'REVERTED') and "
+                "t.name <> 'fails'"
+            ).split("|")
             rates.setdefault(clients, []).append((int(undone) / 2 / float(seconds), run.cpu / (int(undone) / 2) * 1e6))
-        print(f"  reverted by {clients} worker(s): " + ", ".join(f"{rate:,.0f}" for rate, _ in rates[clients]) +
-              f" tasks/s, {statistics.median(cpu for _, cpu in rates[clients]):,.0f} CPU µs a task", flush=True)
+        print(
+            f"  reverted by {clients} worker(s): "
+            + ", ".join(f"{rate:,.0f}" for rate, _ in rates[clients])
+            + f" tasks/s, {statistics.median(cpu for _, cpu in rates[clients]):,.0f} CPU µs a task",
+            flush=True,
+        )
     return rates
 
 
 def measure():
     print(f"Sagas: flows beside TaskFlow, {ROUNDS} round(s):", flush=True)
-    query("set client_min_messages = warning; create extension pawl_saga cascade;"
-          "create function public.nothing(arguments jsonb) returns jsonb language sql immutable as $$ select '1'::jsonb $$")
+    query(
+        "set client_min_messages = warning; create extension pawl_saga cascade;"
+        "create function public.nothing(arguments jsonb) returns jsonb language sql immutable as $$ select '1'::jsonb "
+        "$$"
+    )
     rates = measure_rates()
     return Saga(rates, measure_growth(), measure_revert())
 
 
 @dataclass
 class Saga:
-    rates: dict    # (flow, executor) -> tasks a second
-    growth: dict   # (shape, size) -> CPU microseconds a task
+    rates: dict  # (flow, executor) -> tasks a second
+    growth: dict  # (shape, size) -> CPU microseconds a task
     reverts: dict  # workers -> [(tasks a second, CPU microseconds a task)]
 
     def median(self, label, executor):
         return statistics.median(self.rates[label, executor])
 
     def targets(self):
-        rows = [at_least(f"sagas: {label}, tasks a second of one worker, times TaskFlow's", times, self.median(label, "worker") / self.median(label, "TaskFlow"), "{:.0f}")
-                for label, (_, _, times) in SHAPES.items() if (label, "TaskFlow") in self.rates]
+        rows = [
+            at_least(
+                f"sagas: {label}, tasks a second of one worker, times TaskFlow's",
+                times,
+                self.median(label, "worker") / self.median(label, "TaskFlow"),
+                "{:.0f}",
+            )
+            for label, (_, _, times) in SHAPES.items()
+            if (label, "TaskFlow") in self.rates
+        ]
         for shape in ("unordered", "linear"):
             costs = [self.growth[shape, size] for size in SIZES]
-            rows.append(at_most(f"sagas: CPU a task in {shape} flows of {SIZES[0]} to {SIZES[-1]:,}, the dearest against flows of {SIZES[0]}", 1.5, max(costs) / costs[0]))
+            rows.append(
+                at_most(
+                    f"sagas: CPU a task in {shape} flows of {SIZES[0]} to {SIZES[-1]:,}, the dearest against flows of "
+                    f"{SIZES[0]}",
+                    1.5,
+                    max(costs) / costs[0],
+                )
+            )
         best = max(statistics.median(rate for rate, _ in samples) for samples in self.reverts.values())
-        return rows + [at_least(f"sagas: {REVERTED:,} done tasks, independent, reverted a second", 5_000, best, "{:,.0f}")]
+        return rows + [
+            at_least(f"sagas: {REVERTED:,} done tasks, independent, reverted a second", 5_000, best, "{:,.0f}")
+        ]
 
     def section(self):
         body = []
         for (label, executor), samples in self.rates.items():
-            ratio = f"{statistics.median(samples) / self.median(label, 'TaskFlow'):.0f}" if executor != "TaskFlow" and (label, "TaskFlow") in self.rates else ""
-            body.append([f"{label}, {executor}", f"{statistics.median(samples):,.0f}", f"{min(samples):,.0f}–{max(samples):,.0f}", ratio, ""])
-        body += [[f"flows of {size:,}, {shape}", "", "", "", f"{cost:,.0f}"] for (shape, size), cost in self.growth.items()]
+            ratio = (
+                f"{statistics.median(samples) / self.median(label, 'TaskFlow'):.0f}"
+                if executor != "TaskFlow" and (label, "TaskFlow") in self.rates
+                else ""
+            )
+            body.append(
+                [
+                    f"{label}, {executor}",
+                    f"{statistics.median(samples):,.0f}",
+                    f"{min(samples):,.0f}–{max(samples):,.0f}",
+                    ratio,
+                    "",
+                ]
+            )
+        body += [
+            [f"flows of {size:,}, {shape}", "", "", "", f"{cost:,.0f}"] for (shape, size), cost in self.growth.items()
+        ]
         for clients, samples in self.reverts.items():
             seen = [rate for rate, _ in samples]
-            body.append([f"{REVERTED:,} reverted by {clients} worker(s)", f"{statistics.median(seen):,.0f}", f"{min(seen):,.0f}–{max(seen):,.0f}", "",
-                         f"{statistics.median(cpu for _, cpu in samples):,.0f}"])
-        return ("Sagas", table(["what", "tasks/s", "least–most", "TaskFlow ×", "CPU µs/task"], body),
-                "Tasks do nothing. A worker claims and reports by statements of their own, each a transaction: one task at a time in linear flows, ten in unordered ones; SQL "
-                f"functions are run by pawl_saga.run_sql_tasks, {BATCH} in a transaction. TaskFlow runs its serial engine, in unordered flows the faster of serial and parallel, with its records on "
-                "the same server. Time is from making the flow to its end. Growth: as many tasks in flows of each size, unordered in batches of "
-                f"{BATCH}, linear one by one. Reverts: a flow of independent tasks and one behind them that fails; workers claim and report {BATCH} at a time.")
+            body.append(
+                [
+                    f"{REVERTED:,} reverted by {clients} worker(s)",
+                    f"{statistics.median(seen):,.0f}",
+                    f"{min(seen):,.0f}–{max(seen):,.0f}",
+                    "",
+                    f"{statistics.median(cpu for _, cpu in samples):,.0f}",
+                ]
+            )
+        return (
+            "Sagas",
+            table(["what", "tasks/s", "least–most", "TaskFlow ×", "CPU µs/task"], body),
+            "Tasks do nothing. A worker claims and reports by statements of their own, each a transaction: one task at "
+            "a time in linear flows, ten in unordered ones; SQL "
+            f"functions are run by pawl_saga.run_sql_tasks, {BATCH} in a transaction. TaskFlow runs its serial engine, "
+            "in unordered flows the faster of serial and parallel, with its records on "
+            "the same server. Time is from making the flow to its end. Growth: as many tasks in flows of each size, "
+            "unordered in batches of "
+            f"{BATCH}, linear one by one. Reverts: a flow of independent tasks and one behind them that fails; workers "
+            f"claim and report {BATCH} at a time.",
+        )

@@ -14,8 +14,13 @@ class Session:
     """One psql for many statements; what fails ends the benchmark."""
 
     def __init__(self, database="bench"):
-        self.process = subprocess.Popen(["psql", "-XAtq", "-d", database, "-v", "ON_ERROR_STOP=1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, bufsize=1)
+        self.process = subprocess.Popen(
+            ["psql", "-XAtq", "-d", database, "-v", "ON_ERROR_STOP=1"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
 
     def run(self, sql):
         """The lines of the answer."""
@@ -46,7 +51,9 @@ class Session:
 
 def query(sql, database="bench"):
     """Statements in one go (by standard input: they may be long); what comes back, as text."""
-    done = subprocess.run(["psql", "-XAtq", "-d", database, "-v", "ON_ERROR_STOP=1"], input=sql, capture_output=True, text=True)
+    done = subprocess.run(
+        ["psql", "-XAtq", "-d", database, "-v", "ON_ERROR_STOP=1"], input=sql, capture_output=True, text=True
+    )
     if done.returncode != 0:
         raise SystemExit(f"bench: {done.stderr.strip()}\nbench: in {sql.strip()[:300]}")
     return done.stdout.strip()

@@ -13,13 +13,13 @@ from report import at_least, table
 from server import Session, query
 
 QUICK = bool(os.environ.get("BENCH_QUICK"))
-BEFORE = 8 if QUICK else 30      # seconds of load before the snapshot is taken,
-HELD = 30 if QUICK else 300      # while it is held,
+BEFORE = 8 if QUICK else 30  # seconds of load before the snapshot is taken,
+HELD = 30 if QUICK else 300  # while it is held,
 HELD_BY_HAND = 15 if QUICK else 60
-AFTER = 20                       # and after it has been let go
-LAST = 10 if QUICK else 60       # the end of the time it is held, which is compared
+AFTER = 20  # and after it has been let go
+LAST = 10 if QUICK else 60  # the end of the time it is held, which is compared
 CLIENTS = 2
-WAITING = 1_000                  # rows in the queue, all the time
+WAITING = 1_000  # rows in the queue, all the time
 
 REFILL = "insert into {t} (id, payload) select nextval('{t}_ids'), repeat('x', 100) from generate_series(1, 10);\n"
 UPKEEP = "select pawl.heartbeat('{t}', 'w0'), pawl.heartbeat('{t}', 'w1');\nselect pawl.reap('{t}');\n\\sleep 1 s\n"
@@ -32,12 +32,35 @@ def make_table(name, label):
         jobs.make(name, "derived")
     else:
         jobs.make_by_hand(name)
-    query(f"insert into {name} (id, payload) select nextval('{name}_ids'), repeat('x', 100) from generate_series(1, {WAITING}); vacuum analyze {name}")
+    query(
+        f"insert into {name} (id, payload) select nextval('{name}_ids'), repeat('x', 100) from generate_series(1, "
+        f"{WAITING}); vacuum analyze {name}"
+    )
 
 
 def start(path, clients, seconds):
-    return subprocess.Popen(["pgbench", "-n", "-M", "prepared", "-c", str(clients), "-j", str(clients), "-T", str(seconds), "-P", "1", "-f", path, "bench"],
-                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [
+            "pgbench",
+            "-n",
+            "-M",
+            "prepared",
+            "-c",
+            str(clients),
+            "-j",
+            str(clients),
+            "-T",
+            str(seconds),
+            "-P",
+            "1",
+            "-f",
+            path,
+            "bench",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def rates(process):
@@ -73,21 +96,26 @@ class Timeline:
     held: int
 
     def before(self):
-        return statistics.mean(self.tps[BEFORE // 3:BEFORE])
+        return statistics.mean(self.tps[BEFORE // 3 : BEFORE])
 
     def last(self):
-        return statistics.mean(self.tps[BEFORE + self.held - LAST:BEFORE + self.held])
+        return statistics.mean(self.tps[BEFORE + self.held - LAST : BEFORE + self.held])
 
     def after(self):
         """from the tenth second after its end"""
-        return statistics.mean(self.tps[BEFORE + self.held + 10:BEFORE + self.held + AFTER])
+        return statistics.mean(self.tps[BEFORE + self.held + 10 : BEFORE + self.held + AFTER])
 
     def words(self):
-        return f"{self.before():,.0f} before, {self.last():,.0f} at the end of {self.held} s, {self.after():,.0f} ten seconds after; transactions a second"
+        return (
+            f"{self.before():,.0f} before, {self.last():,.0f} at the end of {self.held} s, {self.after():,.0f} ten "
+            "seconds after; transactions a second"
+        )
 
 
 def with_autovacuum(on):
-    for setting in ("autovacuum = on", "autovacuum_naptime = 5") if on else ("autovacuum = off", "autovacuum_naptime = 60"):
+    for setting in (
+        ("autovacuum = on", "autovacuum_naptime = 5") if on else ("autovacuum = off", "autovacuum_naptime = 60")
+    ):
         query(f"alter system set {setting}")
     query("select pg_reload_conf()")
 
@@ -109,15 +137,40 @@ class Snapshot:
 
     def targets(self):
         ours = self.found["pawl"]
-        return [at_least(f"claim 10 + complete under a snapshot held for {HELD} s: throughput in its last {LAST} s against before", 0.5, ours.last() / ours.before()),
-                at_least("the same, ten seconds after its end, against before", 0.9, ours.after() / ours.before())]
+        return [
+            at_least(
+                f"claim 10 + complete under a snapshot held for {HELD} s: throughput in its last {LAST} s against "
+                "before",
+                0.5,
+                ours.last() / ours.before(),
+            ),
+            at_least("the same, ten seconds after its end, against before", 0.9, ours.after() / ours.before()),
+        ]
 
     def section(self):
         body = []
-        for label, words in (("pawl", "pawl, derived log, heartbeat and reap every second"), ("hand", "by hand, no log")):
+        for label, words in (
+            ("pawl", "pawl, derived log, heartbeat and reap every second"),
+            ("hand", "by hand, no log"),
+        ):
             line = self.found[label]
-            body.append([words, f"{line.held}", f"{line.before():,.0f}", f"{line.last():,.0f}", f"{line.after():,.0f}", f"{line.last() / line.before():.2f}",
-                         f"{line.after() / line.before():.2f}"])
-        return ("One idle REPEATABLE READ transaction", table(["queue", "held, s", "tps before", "at its end", "10 s after", "end / before", "after / before"], body),
-                f"{CLIENTS} clients, each claims 10 rows, completes them and inserts 10 others, so that {WAITING:,} wait all the time; autovacuum is on. At its end: the mean of the "
-                f"last {LAST} seconds. The queue by hand is the same as above, under a snapshot held for a shorter time.")
+            body.append(
+                [
+                    words,
+                    f"{line.held}",
+                    f"{line.before():,.0f}",
+                    f"{line.last():,.0f}",
+                    f"{line.after():,.0f}",
+                    f"{line.last() / line.before():.2f}",
+                    f"{line.after() / line.before():.2f}",
+                ]
+            )
+        return (
+            "One idle REPEATABLE READ transaction",
+            table(
+                ["queue", "held, s", "tps before", "at its end", "10 s after", "end / before", "after / before"], body
+            ),
+            f"{CLIENTS} clients, each claims 10 rows, completes them and inserts 10 others, so that {WAITING:,} wait "
+            "all the time; autovacuum is on. At its end: the mean of the "
+            f"last {LAST} seconds. The queue by hand is the same as above, under a snapshot held for a shorter time.",
+        )

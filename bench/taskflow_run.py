@@ -1,8 +1,10 @@
-"""Runs one flow of no-op tasks in OpenStack TaskFlow with its records in PostgreSQL, and prints how many seconds the run took.
+"""Runs one flow of no-op tasks in OpenStack TaskFlow with its records in PostgreSQL, and prints how many seconds the
+run took.
 
     taskflow_run.py database linear|unordered tasks serial|parallel
 
-Its tables are made from its own model: Debian's package leaves its migrations out. They get indexes on the parents, so that nothing is slow for want of one.
+Its tables are made from its own model: Debian's package leaves its migrations out. They get indexes on the parents, so
+that nothing is slow for want of one.
 """
 
 import sys

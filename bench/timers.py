@@ -22,9 +22,13 @@ DIAGRAM = """stateDiagram-v2
 
 def make_table(name):
     """Rows that were entered one after the other, an hour and more ago."""
-    query(f"create table {name} (id bigint primary key, state text not null, due timestamptz, payload text not null);"
-          f"insert into {name} select g, 'waiting', now() - interval '1 day' + g * interval '1 ms', repeat('x', 100) from generate_series(1, {ROWS}) g;"
-          f"select pawl.enforce('{name}', 'state', 'bench_timer'), pawl.enable_log('{name}', 'state'), pawl.enable_timers('{name}', 'state', due => 'due')")
+    query(
+        f"create table {name} (id bigint primary key, state text not null, due timestamptz, payload text not null);"
+        f"insert into {name} select g, 'waiting', now() - interval '1 day' + g * interval '1 ms', repeat('x', 100) "
+        f"from generate_series(1, {ROWS}) g;"
+        f"select pawl.enforce('{name}', 'state', 'bench_timer'), pawl.enable_log('{name}', 'state'), "
+        f"pawl.enable_timers('{name}', 'state', due => 'due')"
+    )
     query(f"vacuum {name}")
     query("checkpoint")
 
@@ -74,8 +78,11 @@ def measure():
             found[batch, held] = fire_all(name, batch)
             holder.close()
             line = found[batch, held]
-            print(f"  batches of {batch:,}{' under an old snapshot' if held else ''}: first {line[0].ms:.0f} ms, "
-                  f"median {statistics.median(b.ms for b in line):.0f}, slowest {max(b.ms for b in line):.0f}", flush=True)
+            print(
+                f"  batches of {batch:,}{' under an old snapshot' if held else ''}: first {line[0].ms:.0f} ms, "
+                f"median {statistics.median(b.ms for b in line):.0f}, slowest {max(b.ms for b in line):.0f}",
+                flush=True,
+            )
             query(f"drop table {name}, {name}_transitions_log cascade")
     return Timers(found)
 
@@ -87,7 +94,10 @@ class Timers:
     def targets(self):
         rows = []
         for (batch, held), line in self.found.items():
-            what = f"{ROWS:,} due timers in batches of {batch:,}{', under an old snapshot' if held else ''}: slowest batch against the first"
+            what = (
+                f"{ROWS:,} due timers in batches of {batch:,}{', under an old snapshot' if held else ''}: slowest "
+                "batch against the first"
+            )
             rows.append(at_most(what, 3.0, max(b.ms for b in line) / line[0].ms))
             rows.append(at_most(what + ", CPU time", 3.0, max(b.cpu for b in line) / line[0].cpu))
         return rows
@@ -96,10 +106,26 @@ class Timers:
         body = []
         for (batch, held), line in self.found.items():
             times = [b.ms for b in line]
-            body.append([f"batches of {batch:,}{', old snapshot' if held else ''}", f"{times[0]:.1f}", f"{statistics.median(times):.1f}",
-                         f"{statistics.median(times[-max(len(times) // 10, 1):]):.1f}", f"{sorted(times)[len(times) * 99 // 100]:.1f}", f"{max(times):.1f}",
-                         f"{line[0].cpu:.1f}", f"{max(b.cpu for b in line):.1f}", f"{batch / statistics.median(times) * 1000:,.0f}"])
-        return (f"{ROWS:,} timers that have run down",
-                table(["", "first, ms", "median", "of the last tenth", "p99", "slowest", "CPU, first", "CPU, most", "rows/s"], body),
-                "One session, a transaction a batch, derived log; no vacuum runs meanwhile. CPU is what the backend itself ran, which the rest of the machine does not "
-                "lengthen.")
+            body.append(
+                [
+                    f"batches of {batch:,}{', old snapshot' if held else ''}",
+                    f"{times[0]:.1f}",
+                    f"{statistics.median(times):.1f}",
+                    f"{statistics.median(times[-max(len(times) // 10, 1):]):.1f}",
+                    f"{sorted(times)[len(times) * 99 // 100]:.1f}",
+                    f"{max(times):.1f}",
+                    f"{line[0].cpu:.1f}",
+                    f"{max(b.cpu for b in line):.1f}",
+                    f"{batch / statistics.median(times) * 1000:,.0f}",
+                ]
+            )
+        return (
+            f"{ROWS:,} timers that have run down",
+            table(
+                ["", "first, ms", "median", "of the last tenth", "p99", "slowest", "CPU, first", "CPU, most", "rows/s"],
+                body,
+            ),
+            "One session, a transaction a batch, derived log; no vacuum runs meanwhile. CPU is what the backend itself "
+            "ran, which the rest of the machine does not "
+            "lengthen.",
+        )

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """A worker that waits until it is woken, through libpq itself: it tells what it did when its standard input is closed.
 
-    waiter.py TABLE CHECK [NAP]  sleep, look (the query CHECK, one number: how much there was), wait for a notification, be awake, again; with NAP,
-                                  it naps for so many seconds, and looks once more, before it sleeps; after it was woken in vain, several times, each twice as long
+    waiter.py TABLE CHECK [NAP]  sleep, look (the query CHECK, one number: how much there was), wait for a notification,
+                                 be awake, again; with NAP,
+                                  it naps for so many seconds, and looks once more, before it sleeps; after it was woken
+                                  in vain, several times, each twice as long
     waiter.py - CHECK SECONDS    the same without sleeping: where nothing was found it looks again after so many seconds
 
-Prints "<looks> <found> <woken> <late>": late counts the waits of five seconds that ended without a notification though there was work.
+Prints "<looks> <found> <woken> <late>": late counts the waits of five seconds that ended without a notification though
+there was work.
 """
 
 import ctypes
@@ -21,8 +24,13 @@ class Notification(ctypes.Structure):
 
 
 pq = ctypes.CDLL(ctypes.util.find_library("pq") or "libpq.so.5")
-for name, result in (("PQconnectdb", ctypes.c_void_p), ("PQexec", ctypes.c_void_p), ("PQgetvalue", ctypes.c_char_p), ("PQnotifies", ctypes.POINTER(Notification)),
-                     ("PQerrorMessage", ctypes.c_char_p)):
+for name, result in (
+    ("PQconnectdb", ctypes.c_void_p),
+    ("PQexec", ctypes.c_void_p),
+    ("PQgetvalue", ctypes.c_char_p),
+    ("PQnotifies", ctypes.POINTER(Notification)),
+    ("PQerrorMessage", ctypes.c_char_p),
+):
     getattr(pq, name).restype = result
 connection = ctypes.c_void_p(pq.PQconnectdb(b""))  # by the environment
 
@@ -57,7 +65,7 @@ def main():
     waited_in_vain = False
     while not ended():
         for doubled in range(min(in_vain, 3) + 1 if nap else 0):
-            if ended(nap * 2 ** doubled):
+            if ended(nap * 2**doubled):
                 break
             looks += 1
             if work := int(ask(check)):

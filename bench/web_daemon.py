@@ -21,8 +21,21 @@ class Daemon:
         self.log = Path(os.environ["PAWL_RUN"]) / "pawld.log"
         environment = {**os.environ, "PGDATABASE": DATABASE}
         with open(self.log, "w") as log:
-            self.process = subprocess.Popen([PROGRAMS / "pawld", "--http", "127.0.0.1:0", "--api", "127.0.0.1:0", "--api-database", "user=pawl_authenticator dbname=" + DATABASE,
-                                             *options], env=environment, stdout=subprocess.DEVNULL, stderr=log)
+            self.process = subprocess.Popen(
+                [
+                    PROGRAMS / "pawld",
+                    "--http",
+                    "127.0.0.1:0",
+                    "--api",
+                    "127.0.0.1:0",
+                    "--api-database",
+                    "user=pawl_authenticator dbname=" + DATABASE,
+                    *options,
+                ],
+                env=environment,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+            )
         self.port, self.metrics_port = self.port_of("serving the API"), self.port_of("listening")
         self.token = query("select pawl_api.create_token('pawl_operator', 'bench', '{read,operate}')", DATABASE)
 

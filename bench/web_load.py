@@ -1,4 +1,5 @@
-"""Load on the HTTP API for the part `http`: requests by wrk, listeners of the event stream, a large file up and down."""
+"""Load on the HTTP API for the part `http`: requests by wrk, listeners of the event stream, a large file up and
+down."""
 
 import json
 import os
@@ -13,8 +14,15 @@ from server import PeakMemory, query
 from web_daemon import DATABASE
 
 QUICK = bool(os.environ.get("BENCH_QUICK"))
-TEMPLATE = {"name": "five", "identity_strategy": "always_unique", "steps": [{"name": "first"}, *({"name": n, "dependencies": ["first"]} for n in ("left", "middle", "right")),
-                                                                            {"name": "last", "dependencies": ["left", "middle", "right"]}]}
+TEMPLATE = {
+    "name": "five",
+    "identity_strategy": "always_unique",
+    "steps": [
+        {"name": "first"},
+        *({"name": n, "dependencies": ["first"]} for n in ("left", "middle", "right")),
+        {"name": "last", "dependencies": ["left", "middle", "right"]},
+    ],
+}
 FILE_MB = 64 if QUICK else 1024
 LISTENERS = 100 if QUICK else 500
 TRANSITIONS = 5_000  # a second
@@ -28,11 +36,31 @@ def in_milliseconds(text):
 
 def wrk(daemon, path, clients, seconds):
     """requests a second, p50 and p99 in milliseconds, and what went wrong"""
-    out = subprocess.run(["wrk", "-t2", f"-c{clients}", f"-d{seconds}s", "--timeout", "10s", "--latency", "-H", "Authorization: Bearer " + daemon.token,
-                          f"http://127.0.0.1:{daemon.port}{path}"], check=True, capture_output=True, text=True).stdout
+    out = subprocess.run(
+        [
+            "wrk",
+            "-t2",
+            f"-c{clients}",
+            f"-d{seconds}s",
+            "--timeout",
+            "10s",
+            "--latency",
+            "-H",
+            "Authorization: Bearer " + daemon.token,
+            f"http://127.0.0.1:{daemon.port}{path}",
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     got = dict(re.findall(r"^\s+(\d+)%\s+(\S+)$", out, re.M))
     errors = re.findall(r"Socket errors:.*|Non-2xx.*", out)
-    return {"rate": float(re.search(r"Requests/sec:\s+([\d.]+)", out)[1]), "p50": in_milliseconds(got["50"]), "p99": in_milliseconds(got["99"]), "errors": "; ".join(errors)}
+    return {
+        "rate": float(re.search(r"Requests/sec:\s+([\d.]+)", out)[1]),
+        "p50": in_milliseconds(got["50"]),
+        "p99": in_milliseconds(got["99"]),
+        "errors": "; ".join(errors),
+    }
 
 
 def a_task():
@@ -47,12 +75,25 @@ def measure_reads(daemon, rounds, seconds):
     wrk(daemon, path, 50, 1)
     runs = [wrk(daemon, path, 50, seconds) for _ in range(rounds)]
     for run in runs:
-        print(f"  GET of a task by 50 clients: {run['rate']:,.0f} a second, p50 {run['p50']:.1f} ms, p99 {run['p99']:.1f} ms {run['errors']}", flush=True)
-    return {"bytes": size, "runs": runs, "rate": statistics.median(r["rate"] for r in runs), "p99": statistics.median(r["p99"] for r in runs)}
+        print(
+            f"  GET of a task by 50 clients: {run['rate']:,.0f} a second, p50 {run['p50']:.1f} ms, p99 "
+            f"{run['p99']:.1f} ms {run['errors']}",
+            flush=True,
+        )
+    return {
+        "bytes": size,
+        "runs": runs,
+        "rate": statistics.median(r["rate"] for r in runs),
+        "p99": statistics.median(r["p99"] for r in runs),
+    }
 
 
 def duties(daemon):
-    return daemon.metric("pawld_duty_runs_total"), daemon.metric("pawld_duty_seconds_total"), daemon.metric("pawld_duty_errors_total")
+    return (
+        daemon.metric("pawld_duty_runs_total"),
+        daemon.metric("pawld_duty_seconds_total"),
+        daemon.metric("pawld_duty_errors_total"),
+    )
 
 
 def milliseconds_a_run(before, after):
@@ -70,23 +111,40 @@ def measure_crowd(daemon, seconds):
     before = daemon.memory()
     run = wrk(daemon, path, 200, seconds)
     after, end = daemon.memory(), duties(daemon)
-    run |= {"seconds": seconds, "memory_before": before, "memory_after": after, "duty_quiet": milliseconds_a_run(quiet, begin), "duty_loaded": milliseconds_a_run(begin, end),
-            "duty_runs": sum(end[0].values()) - sum(begin[0].values()), "duty_errors": sum(end[2].values()) - sum(quiet[2].values())}
-    print(f"  200 clients for {seconds} s: {run['rate']:,.0f} a second, p50 {run['p50']:.1f} ms, p99 {run['p99']:.1f} ms; memory {before:.1f} -> {after:.1f} MB; "
-          f"a duty takes {run['duty_quiet']:.2f} -> {run['duty_loaded']:.2f} ms {run['errors']}", flush=True)
+    run |= {
+        "seconds": seconds,
+        "memory_before": before,
+        "memory_after": after,
+        "duty_quiet": milliseconds_a_run(quiet, begin),
+        "duty_loaded": milliseconds_a_run(begin, end),
+        "duty_runs": sum(end[0].values()) - sum(begin[0].values()),
+        "duty_errors": sum(end[2].values()) - sum(quiet[2].values()),
+    }
+    print(
+        f"  200 clients for {seconds} s: {run['rate']:,.0f} a second, p50 {run['p50']:.1f} ms, p99 {run['p99']:.1f} "
+        f"ms; memory {before:.1f} -> {after:.1f} MB; "
+        f"a duty takes {run['duty_quiet']:.2f} -> {run['duty_loaded']:.2f} ms {run['errors']}",
+        flush=True,
+    )
     return run
 
 
 def send_file(daemon, head, line, lines, tail):
     """An upload by hand: what makes the file must not be what is slow. The answer."""
-    begin = (f"--XyZ\r\nContent-Disposition: form-data; name=\"operationName\"\r\n\r\nlarge\r\n"
-             f"--XyZ\r\nContent-Disposition: form-data; name=\"file\"; filename=\"large.csv\"\r\nContent-Type: text/csv\r\n\r\n{head}").encode()
+    begin = (
+        f"--XyZ\r\nContent-Disposition: form-data; name=\"operationName\"\r\n\r\nlarge\r\n"
+        "--XyZ\r\nContent-Disposition: form-data; name=\"file\"; filename=\"large.csv\"\r\nContent-Type: "
+        f"text/csv\r\n\r\n{head}"
+    ).encode()
     end = f"{tail}\r\n--XyZ--\r\n".encode()
     block = line.encode() * 100
     length = len(begin) + len(block) * (lines // 100) + len(end)
     with socket.create_connection(("127.0.0.1", daemon.port), timeout=600) as link:
-        link.sendall(f"POST /api/bulks HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {daemon.token}\r\nContent-Type: multipart/form-data; boundary=XyZ\r\n"
-                     f"Content-Length: {length}\r\nConnection: close\r\n\r\n".encode() + begin)
+        link.sendall(
+            f"POST /api/bulks HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {daemon.token}\r\nContent-Type: "
+            "multipart/form-data; boundary=XyZ\r\n"
+            f"Content-Length: {length}\r\nConnection: close\r\n\r\n".encode() + begin
+        )
         for _ in range(lines // 100):
             link.sendall(block)
         link.sendall(end)
@@ -113,12 +171,19 @@ def fetch_file(daemon, path):
 
 def measure_files(daemon):
     """A CSV file up, back as it was, and out again as rows: seconds, and how much pawld's own memory grew at most."""
-    query("select pawl_bulk.define('{\"name\": \"large\", \"track_row_data\": true, \"max_input_bytes\": 0, \"steps\": [{\"name\": \"load\", \"handler\": \"missing\"}]}')", DATABASE)
+    query(
+        "select pawl_bulk.define('{\"name\": \"large\", \"track_row_data\": true, \"max_input_bytes\": 0, \"steps\": "
+        "[{\"name\": \"load\", \"handler\": \"missing\"}]}')",
+        DATABASE,
+    )
     line = ",".join(["x" * 250] * 4) + "\n"
     lines = FILE_MB * 1024 * 1024 // len(line) // 100 * 100
     result = {"mb": lines * len(line) / 1024 / 1024}
-    steps = {"up": lambda: send_file(daemon, "a,b,c,d\n", line, lines, "")["operation"], "back": lambda id: fetch_file(daemon, f"/api/bulks/{id}/file"),
-             "rows": lambda id: fetch_file(daemon, f"/api/bulks/{id}/export?mode=data&format=csv")}
+    steps = {
+        "up": lambda: send_file(daemon, "a,b,c,d\n", line, lines, "")["operation"],
+        "back": lambda id: fetch_file(daemon, f"/api/bulks/{id}/file"),
+        "rows": lambda id: fetch_file(daemon, f"/api/bulks/{id}/export?mode=data&format=csv"),
+    }
     operation = ()
     for name, step in steps.items():
         with PeakMemory(daemon.process.pid) as memory:
@@ -129,7 +194,11 @@ def measure_files(daemon):
             operation = (got,)
         elif got < lines * len(line):
             raise SystemExit(f"bench: {name}: {got:,} bytes of {lines * len(line):,}")
-        print(f"  file of {result['mb']:,.0f} MB, {name}: {result[name]['seconds']:.1f} s, memory +{result[name]['growth']:.1f} MB", flush=True)
+        print(
+            f"  file of {result['mb']:,.0f} MB, {name}: {result[name]['seconds']:.1f} s, memory "
+            f"+{result[name]['growth']:.1f} MB",
+            flush=True,
+        )
         if name == "back":
             wait_for_rows(operation[0], lines)
     query(f"select pawl_bulk.cancel('{operation[0]}')", DATABASE)
@@ -137,7 +206,13 @@ def measure_files(daemon):
 
 
 def wait_for_rows(operation, lines):
-    while query(f"select status = 'Running' and total_rows = {lines} from pawl_bulk.status where operation = '{operation}'", DATABASE) != "t":
+    while (
+        query(
+            f"select status = 'Running' and total_rows = {lines} from pawl_bulk.status where operation = '{operation}'",
+            DATABASE,
+        )
+        != "t"
+    ):
         time.sleep(0.2)
 
 
@@ -149,24 +224,61 @@ def compile_listeners():
 
 def measure_stream(daemon):
     """Listeners while rows move at a steady pace: how late each heard of it, and whether all heard all."""
-    query("select pawl.define('ball', E'stateDiagram-v2\\n[*] --> left\\nleft --> right : there\\nright --> left : back');"
-          "create table balls (id integer primary key, state text not null default 'left'); select pawl.enforce('balls', 'state', 'ball'), pawl.enable_log('balls', 'state'), pawl.enable_events('balls', 'state');"
-          "insert into balls select g from generate_series(1, 100000) g; grant select on balls to pawl_operator", DATABASE)
-    listeners = subprocess.Popen([compile_listeners(), "127.0.0.1", str(daemon.port), daemon.token, str(LISTENERS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    query(
+        "select pawl.define('ball', E'stateDiagram-v2\\n[*] --> left\\nleft --> right : there\\nright --> left : "
+        "back');"
+        "create table balls (id integer primary key, state text not null default 'left'); select pawl.enforce('balls', "
+        "'state', 'ball'), pawl.enable_log('balls', 'state'), pawl.enable_events('balls', 'state');"
+        "insert into balls select g from generate_series(1, 100000) g; grant select on balls to pawl_operator",
+        DATABASE,
+    )
+    listeners = subprocess.Popen(
+        [compile_listeners(), "127.0.0.1", str(daemon.port), daemon.token, str(LISTENERS)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     if listeners.stdout.readline() != "ready\n":
         raise SystemExit("bench: the listeners are not heard")
     script = Path(os.environ["PAWL_RUN"]) / "balls.pgbench"
-    script.write_text("\\set a random(0, 9999)\nupdate balls set state = case state when 'left' then 'right' else 'left' end where id between :a * 10 + 1 and :a * 10 + 10;\n")
-    out = subprocess.run(["pgbench", "-n", "-M", "prepared", "-c", "4", "-j", "1", "--rate", str(TRANSITIONS // 10), "-T", str(STREAM_SECONDS), "-f", script, DATABASE],
-                         check=True, capture_output=True, text=True).stdout
+    script.write_text(
+        "\\set a random(0, 9999)\nupdate balls set state = case state when 'left' then 'right' else 'left' end where "
+        "id between :a * 10 + 1 and :a * 10 + 10;\n"
+    )
+    out = subprocess.run(
+        [
+            "pgbench",
+            "-n",
+            "-M",
+            "prepared",
+            "-c",
+            "4",
+            "-j",
+            "1",
+            "--rate",
+            str(TRANSITIONS // 10),
+            "-T",
+            str(STREAM_SECONDS),
+            "-f",
+            script,
+            DATABASE,
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     done = int(re.search(r"actually processed: (\d+)", out)[1])
     rate = float(re.search(r"tps = ([\d.]+)", out)[1]) * 10
     time.sleep(2)  # the last ones are on their way
     said = json.loads(listeners.communicate("")[0])
     said |= {"listeners": LISTENERS, "rate": rate, "moved": done * 10, "seconds": STREAM_SECONDS}
     said["whole"] = said["events"] == done * 10 and said["least"] == said["most"] and not said["ended"]
-    print(f"  {LISTENERS} listeners at {rate:,.0f} transitions a second: lag p50 {said['p50']:.0f} ms, p99 {said['p99']:.0f} ms, most {said['max']:.0f} ms; "
-          f"{said['events']:,} of {done * 10:,} events, {said['bytes'] / 2 ** 20:,.0f} MB", flush=True)
+    print(
+        f"  {LISTENERS} listeners at {rate:,.0f} transitions a second: lag p50 {said['p50']:.0f} ms, p99 "
+        f"{said['p99']:.0f} ms, most {said['max']:.0f} ms; "
+        f"{said['events']:,} of {done * 10:,} events, {said['bytes'] / 2 ** 20:,.0f} MB",
+        flush=True,
+    )
     if not said["whole"]:
         print(f"  not all listeners heard all: {said}", flush=True)
     return said

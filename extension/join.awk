@@ -1,5 +1,5 @@
-# Joins the parts of an install script. A line "-- @diagram <machine> <file>" becomes the definition of a machine by a diagram that
-# lies beside the part.
+# Joins the parts of an install script. A line "-- @diagram <machine> <file>" becomes the definition of a machine by a
+# diagram that lies beside the part.
 /^-- @diagram / {
     directory = FILENAME
     sub(/[^\/]*$/, "", directory)

@@ -1,5 +1,5 @@
-# Turns sql/<extension>/privileges into the end of its install script: EXECUTE on each of its functions for the roles that are listed,
-# and for no other. Every line names a function that there is.
+# Turns sql/<extension>/privileges into the end of its install script: EXECUTE on each of its functions for the roles
+# that are listed, and for no other. Every line names a function that there is.
 /^[ \t]*(#|$)/ { next }
 !match($0, /^[a-z_0-9]+(\([^)]*\))?/) || NF < 2 {
     printf "%s:%d: expected a function and its roles\n", FILENAME, FNR >"/dev/stderr"
@@ -30,13 +30,16 @@ END {
     print "        routine := NULL;"
     print "        FOR routine IN"
     print "            SELECT p.oid FROM pg_catalog.pg_proc p"
-    printf "             WHERE p.pronamespace = '%s'::pg_catalog.regnamespace AND p.proname = pg_catalog.split_part(function, '(', 1)\n", extension
-    printf "               AND (function !~ '\\(' OR p.oid = pg_catalog.to_regprocedure('%s.' || function))\n", extension
+    printf "             WHERE p.pronamespace = '%s'::pg_catalog.regnamespace AND p.proname = pg_catalog.split_part(function, '(', 1)\n",
+        extension
+    printf "               AND (function !~ '\\(' OR p.oid = pg_catalog.to_regprocedure('%s.' || function))\n",
+        extension
     print "        LOOP"
     print "            EXECUTE pg_catalog.format('GRANT EXECUTE ON ROUTINE %s TO %s', routine, roles);"
     print "        END LOOP;"
     print "        IF routine IS NULL THEN"
-    printf "            RAISE EXCEPTION 'sql/%s/privileges names a function that there is not: %%', function USING ERRCODE = '42883';\n", extension
+    printf "            RAISE EXCEPTION 'sql/%s/privileges names a function that there is not: %%', function USING ERRCODE = '42883';\n",
+        extension
     print "        END IF;"
     print "    END LOOP;"
     print "END"

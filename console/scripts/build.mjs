@@ -1,4 +1,5 @@
-// Builds the console: `node scripts/build.mjs [folder]`. Scripts and styles get names that change with their content; Mermaid is a chunk of its own.
+// Builds the console: `node scripts/build.mjs [folder]`. Scripts and styles get names that change with their content;
+// Mermaid is a chunk of its own.
 import { build } from "esbuild";
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -18,20 +19,38 @@ const onlyStateDiagrams = {
             if (heavy.test(path)) return left("all");
             return diagram.test(path) && !kept.test(basename(path)) ? left("all") : null;
         });
-        b.onLoad({ filter: /./, namespace: "left-out" }, () => ({ contents: "module.exports = { diagram: {} };", loader: "js" }));
+        b.onLoad({ filter: /./, namespace: "left-out" }, () => ({
+            contents: "module.exports = { diagram: {} };",
+            loader: "js",
+        }));
     },
 };
 
 rmSync(out, { recursive: true, force: true });
 mkdirSync(join(out, "assets"), { recursive: true });
 const { metafile } = await build({
-    entryPoints: ["src/main.tsx"], outdir: join(out, "assets"), bundle: true, splitting: true, format: "esm", minify: true, target: "es2021", charset: "utf8",
-    entryNames: "[name]-[hash]", chunkNames: "[name]-[hash]", assetNames: "[name]-[hash]", jsx: "automatic", jsxImportSource: "preact",
-    legalComments: "none", metafile: true, plugins: [onlyStateDiagrams], logLevel: "warning",
+    entryPoints: ["src/main.tsx"],
+    outdir: join(out, "assets"),
+    bundle: true,
+    splitting: true,
+    format: "esm",
+    minify: true,
+    target: "es2021",
+    charset: "utf8",
+    entryNames: "[name]-[hash]",
+    chunkNames: "[name]-[hash]",
+    assetNames: "[name]-[hash]",
+    jsx: "automatic",
+    jsxImportSource: "preact",
+    legalComments: "none",
+    metafile: true,
+    plugins: [onlyStateDiagrams],
+    logLevel: "warning",
 });
 const main = Object.entries(metafile.outputs).find(([, o]) => o.entryPoint === "src/main.tsx");
 if (!main?.[1].cssBundle) throw new Error("no styles were built");
 const page = readFileSync("index.html", "utf8")
-    .replace("%script%", "./assets/" + basename(main[0])).replace("%style%", "./assets/" + basename(main[1].cssBundle));
+    .replace("%script%", "./assets/" + basename(main[0]))
+    .replace("%style%", "./assets/" + basename(main[1].cssBundle));
 writeFileSync(join(out, "index.html"), page);
 cpSync("public", out, { recursive: true });

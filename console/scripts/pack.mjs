@@ -1,4 +1,5 @@
-// Makes of a built console what pawld is compiled with: each file as it is sent (gzip where that is smaller) and a table of them.
+// Makes of a built console what pawld is compiled with: each file as it is sent (gzip
+// where that is smaller) and a table of them.
 //     node pack.mjs <folder with index.html> <folder for console_files.inc and the parts>
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -6,7 +7,13 @@ import { join, relative, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 
 const [from, to] = process.argv.slice(2).map((folder) => resolve(folder));
-const types = { ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".json": "application/json" };
+const types = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+};
 
 function* walk(folder) {
     for (const name of readdirSync(folder).sort()) {
@@ -18,7 +25,9 @@ function* walk(folder) {
 
 rmSync(to, { recursive: true, force: true });
 mkdirSync(to, { recursive: true });
-let table = "// Made by console/scripts/pack.mjs.\n", total = 0, n = 0;
+let table = "// Made by console/scripts/pack.mjs.\n",
+    total = 0,
+    n = 0;
 for (const path of walk(from)) {
     const name = relative(from, path);
     const type = types[/\.[a-z]+$/.exec(name)?.[0]];

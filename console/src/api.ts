@@ -1,7 +1,13 @@
 // The HTTP API as the console uses it: the token, errors as problem+json, pages by cursor. The shapes are in types.ts.
 
 export class Problem extends Error {
-    constructor(readonly status: number, readonly title: string, readonly detail?: string, readonly hint?: string, readonly sqlstate?: string) {
+    constructor(
+        readonly status: number,
+        readonly title: string,
+        readonly detail?: string,
+        readonly hint?: string,
+        readonly sqlstate?: string,
+    ) {
         super(title);
     }
 }
@@ -22,10 +28,18 @@ async function problemOf(response: Response): Promise<Problem> {
     const text = await response.text();
     try {
         const p = JSON.parse(text) as Record<string, unknown>;
-        return new Problem(response.status, String(p.detail ?? p.title ?? response.statusText), p.facts ? String(p.facts) : undefined, p.hint ? String(p.hint) : undefined,
-            p.sqlstate ? String(p.sqlstate) : undefined);
+        return new Problem(
+            response.status,
+            String(p.detail ?? p.title ?? response.statusText),
+            p.facts ? String(p.facts) : undefined,
+            p.hint ? String(p.hint) : undefined,
+            p.sqlstate ? String(p.sqlstate) : undefined,
+        );
     } catch {
-        return new Problem(response.status, text.slice(0, 300) || response.statusText || "the server answered " + response.status);
+        return new Problem(
+            response.status,
+            text.slice(0, 300) || response.statusText || "the server answered " + response.status,
+        );
     }
 }
 
@@ -40,7 +54,13 @@ export async function send(method: string, path: string, body?: unknown, more: R
     }
     let response: Response;
     try {
-        response = await fetch(path, { ...more, method, headers, credentials: "omit", body: method === "GET" ? undefined : JSON.stringify(body ?? {}) });
+        response = await fetch(path, {
+            ...more,
+            method,
+            headers,
+            credentials: "omit",
+            body: method === "GET" ? undefined : JSON.stringify(body ?? {}),
+        });
     } catch (e) {
         if (e instanceof DOMException && e.name === "AbortError") throw e;
         throw new Problem(0, "pawld does not answer", "It may be down, or the network in between.");
@@ -61,7 +81,9 @@ export type Query = Record<string, string | number | boolean | null | undefined>
 
 export function withQuery(path: string, query: Query = {}): string {
     const pairs = Object.entries(query).filter(([, v]) => v !== null && v !== undefined && v !== "");
-    return pairs.length === 0 ? path : path + "?" + new URLSearchParams(pairs.map(([n, v]) => [n, String(v)])).toString();
+    return pairs.length === 0
+        ? path
+        : path + "?" + new URLSearchParams(pairs.map(([n, v]) => [n, String(v)])).toString();
 }
 
 export async function get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
@@ -69,7 +91,9 @@ export async function get<T>(path: string, query: Query = {}, signal?: AbortSign
 }
 
 export async function text(path: string, signal?: AbortSignal): Promise<string> {
-    return await (await send("GET", path, undefined, { signal, headers: { Accept: "text/plain, text/vnd.mermaid, */*" } })).text();
+    return await (
+        await send("GET", path, undefined, { signal, headers: { Accept: "text/plain, text/vnd.mermaid, */*" } })
+    ).text();
 }
 
 export async function post<T = unknown>(path: string, body?: unknown): Promise<T> {
@@ -88,7 +112,9 @@ export interface Page<T> {
     next: string | null;
 }
 
-/** A name as a segment of a path. Browsers remove . and .. from paths, encoded or not, so these get an empty parameter. */
+/**
+ * A name as a segment of a path. Browsers remove . and .. from paths, encoded or not, so these get an empty parameter.
+ */
 export function segment(name: string | number): string {
     return name === "." || name === ".." ? name + ";" : encodeURIComponent(String(name));
 }

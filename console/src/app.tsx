@@ -33,20 +33,47 @@ const sections: { path: string; name: string; pack?: string }[] = [
 function page({ path, query }: Place): ComponentChildren {
     const [section = "", id] = path;
     switch (section) {
-        case "": return <OverviewPage />;
-        case "machines": return id ? <MachinePage machine={id} /> : <MachinesPage />;
-        case "row": return <RowPage query={query} />;
-        case "tasks": return id ? <TaskPage task={id} step={query.step ?? null} /> : <TasksPage query={query} />;
-        case "dlq": return <DeadLettersPage query={query} />;
-        case "bulks": return id ? <BulkPage operation={id} query={query} /> : <BulksPage query={query} />;
-        case "flows": return id ? <FlowPage flow={id} /> : <FlowsPage query={query} />;
-        default: return <><Head title="There is no such page" /><Empty><a href={link([])}>To the overview</a></Empty></>;
+        case "":
+            return <OverviewPage />;
+        case "machines":
+            return id ? <MachinePage machine={id} /> : <MachinesPage />;
+        case "row":
+            return <RowPage query={query} />;
+        case "tasks":
+            return id ? <TaskPage task={id} step={query.step ?? null} /> : <TasksPage query={query} />;
+        case "dlq":
+            return <DeadLettersPage query={query} />;
+        case "bulks":
+            return id ? <BulkPage operation={id} query={query} /> : <BulksPage query={query} />;
+        case "flows":
+            return id ? <FlowPage flow={id} /> : <FlowsPage query={query} />;
+        default:
+            return (
+                <>
+                    <Head title="There is no such page" />
+                    <Empty>
+                        <a href={link([])}>To the overview</a>
+                    </Empty>
+                </>
+            );
     }
 }
 
 function Live() {
     const connected = useConnected();
-    return <span class={connected ? "live on" : "live"} role="status" title={connected ? "Changes appear as they happen" : "No event stream: pages are loaded again every few seconds"}>{connected ? "live" : "polling"}</span>;
+    return (
+        <span
+            class={connected ? "live on" : "live"}
+            role="status"
+            title={
+                connected
+                    ? "Changes appear as they happen"
+                    : "No event stream: pages are loaded again every few seconds"
+            }
+        >
+            {connected ? "live" : "polling"}
+        </span>
+    );
 }
 
 function ThemeSwitch() {
@@ -56,7 +83,11 @@ function ThemeSwitch() {
         <label class="theme">
             <span class="hidden">Colours</span>
             <select value={theme} onChange={(e) => set(e.currentTarget.value as Theme)}>
-                {(Object.keys(names) as Theme[]).map((t) => <option value={t} key={t}>{names[t]}</option>)}
+                {(Object.keys(names) as Theme[]).map((t) => (
+                    <option value={t} key={t}>
+                        {names[t]}
+                    </option>
+                ))}
             </select>
         </label>
     );
@@ -81,22 +112,49 @@ function Shell({ leave }: { leave: () => void }) {
     }, [at]);
     return (
         <div class="shell">
-            <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); main.current?.focus(); }}>Skip to the content</a>
+            <a
+                class="skip"
+                href="#main"
+                onClick={(e) => {
+                    e.preventDefault();
+                    main.current?.focus();
+                }}
+            >
+                Skip to the content
+            </a>
             <nav aria-label="Sections">
-                <a class="brand" href={link([])}><img src="./icon.svg" alt="" width="22" height="22" /> pawl</a>
+                <a class="brand" href={link([])}>
+                    <img src="./icon.svg" alt="" width="22" height="22" /> pawl
+                </a>
                 <ul>
-                    {sections.filter((s) => !s.pack || session.packs.includes(s.pack)).map((s) => (
-                        <li key={s.path}><a href={link(s.path ? [s.path] : [])} aria-current={section === s.path ? "page" : undefined}>{s.name}</a></li>
-                    ))}
+                    {sections
+                        .filter((s) => !s.pack || session.packs.includes(s.pack))
+                        .map((s) => (
+                            <li key={s.path}>
+                                <a
+                                    href={link(s.path ? [s.path] : [])}
+                                    aria-current={section === s.path ? "page" : undefined}
+                                >
+                                    {s.name}
+                                </a>
+                            </li>
+                        ))}
                 </ul>
                 <div class="foot">
                     <Live />
-                    <span class="who" title={`Database role ${session.role}, may ${session.scopes.join(" and ")}`}>{session.person || session.role}{session.scopes.includes("operate") ? "" : " (reads)"}</span>
+                    <span class="who" title={`Database role ${session.role}, may ${session.scopes.join(" and ")}`}>
+                        {session.person || session.role}
+                        {session.scopes.includes("operate") ? "" : " (reads)"}
+                    </span>
                     <ThemeSwitch />
-                    <button class="plain" onClick={leave}>Sign out</button>
+                    <button class="plain" onClick={leave}>
+                        Sign out
+                    </button>
                 </div>
             </nav>
-            <main id="main" tabIndex={-1} ref={main} key={at}>{page(place)}</main>
+            <main id="main" tabIndex={-1} ref={main} key={at}>
+                {page(place)}
+            </main>
         </div>
     );
 }
@@ -111,12 +169,16 @@ export function App() {
         setSession(null);
         setNote(why);
     };
-    signedOut.call = () => { if (session) leave("The token is no longer valid."); };
+    signedOut.call = () => {
+        if (session) leave("The token is no longer valid.");
+    };
     const resume = () => {
         if (!token.get()) return setWaiting(false);
         setWaiting(true);
         setProblem(null);
-        get<Session>("/v1/session").then(setSession, (e) => (e instanceof Problem && e.status === 401 ? token.clear() : setProblem(e))).finally(() => setWaiting(false));
+        get<Session>("/v1/session")
+            .then(setSession, (e) => (e instanceof Problem && e.status === 401 ? token.clear() : setProblem(e)))
+            .finally(() => setWaiting(false));
     };
     useEffect(resume, []);
     useEffect(() => {
@@ -125,8 +187,36 @@ export function App() {
         void follow(ended.signal);
         return () => ended.abort();
     }, [session]);
-    if (waiting) return <p class="empty" role="status">Loading…</p>;
-    if (problem) return <main class="signin"><Trouble error={problem} again={resume} /></main>;
-    if (!session) return <SignIn entered={(s) => { setNote(null); setSession(s); }} note={note} />;
-    return <SessionContext.Provider value={session}><Shell leave={() => { go(link([]), true); leave(); }} /></SessionContext.Provider>;
+    if (waiting)
+        return (
+            <p class="empty" role="status">
+                Loading…
+            </p>
+        );
+    if (problem)
+        return (
+            <main class="signin">
+                <Trouble error={problem} again={resume} />
+            </main>
+        );
+    if (!session)
+        return (
+            <SignIn
+                entered={(s) => {
+                    setNote(null);
+                    setSession(s);
+                }}
+                note={note}
+            />
+        );
+    return (
+        <SessionContext.Provider value={session}>
+            <Shell
+                leave={() => {
+                    go(link([]), true);
+                    leave();
+                }}
+            />
+        </SessionContext.Provider>
+    );
 }

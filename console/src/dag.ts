@@ -27,7 +27,10 @@ export interface Picture {
 
 export const box = { width: 184, height: 46, gapX: 64, gapY: 16, margin: 12 };
 
-/** The length of the longest path to each node; nodes on a cycle (there should be none) keep the level where they were reached. */
+/**
+ * The length of the longest path to each node; nodes on a cycle (there should be none)
+ * keep the level where they were reached.
+ */
 export function levels(nodes: Node[], edges: Edge[]): Map<string, number> {
     const level = new Map(nodes.map((n) => [n.id, 0]));
     const waits = new Map(nodes.map((n) => [n.id, 0]));
@@ -58,7 +61,8 @@ export function columns(nodes: Node[], edges: Edge[]): string[][] {
     const level = levels(nodes, edges);
     const cols: string[][] = [];
     for (const n of nodes) (cols[level.get(n.id)!] ??= []).push(n.id);
-    const parents = new Map<string, string[]>(), children = new Map<string, string[]>();
+    const parents = new Map<string, string[]>(),
+        children = new Map<string, string[]>();
     for (const e of edges) {
         parents.set(e.to, [...(parents.get(e.to) ?? []), e.from]);
         children.set(e.from, [...(children.get(e.from) ?? []), e.to]);
@@ -66,7 +70,9 @@ export function columns(nodes: Node[], edges: Edge[]): string[][] {
     const sweep = (order: string[][], neighbours: Map<string, string[]>) => {
         for (let i = 1; i < order.length; ++i) {
             const place = new Map(order[i - 1].map((id, at) => [id, at / Math.max(1, order[i - 1].length)]));
-            const weight = new Map(order[i].map((id, at) => [id, meanPlace(neighbours.get(id) ?? [], place, at / order[i].length)]));
+            const weight = new Map(
+                order[i].map((id, at) => [id, meanPlace(neighbours.get(id) ?? [], place, at / order[i].length)]),
+            );
             order[i].sort((a, b) => weight.get(a)! - weight.get(b)!);
         }
     };
@@ -106,16 +112,31 @@ export function draw(nodes: Node[], edges: Edge[]): Picture {
     const placed = new Map<string, Placed>();
     cols.forEach((ids, level) => {
         const used = ids.length * (box.height + box.gapY) - box.gapY;
-        ids.forEach((id, at) => placed.set(id, {
-            ...byId.get(id)!, level,
-            x: box.margin + level * (box.width + box.gapX),
-            y: (height - used) / 2 + at * (box.height + box.gapY),
-        }));
+        ids.forEach((id, at) =>
+            placed.set(id, {
+                ...byId.get(id)!,
+                level,
+                x: box.margin + level * (box.width + box.gapX),
+                y: (height - used) / 2 + at * (box.height + box.gapY),
+            }),
+        );
     });
-    const lines = edges.filter((e) => placed.has(e.from) && placed.has(e.to)).map((e) => {
-        const a = placed.get(e.from)!, b = placed.get(e.to)!;
-        const x1 = a.x + box.width, y1 = a.y + box.height / 2, x2 = b.x, y2 = b.y + box.height / 2, bend = (x2 - x1) / 2;
-        return { from: e.from, to: e.to, path: `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}` };
-    });
-    return { nodes: [...placed.values()], lines, width: 2 * box.margin + cols.length * (box.width + box.gapX) - box.gapX, height };
+    const lines = edges
+        .filter((e) => placed.has(e.from) && placed.has(e.to))
+        .map((e) => {
+            const a = placed.get(e.from)!,
+                b = placed.get(e.to)!;
+            const x1 = a.x + box.width,
+                y1 = a.y + box.height / 2,
+                x2 = b.x,
+                y2 = b.y + box.height / 2,
+                bend = (x2 - x1) / 2;
+            return { from: e.from, to: e.to, path: `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}` };
+        });
+    return {
+        nodes: [...placed.values()],
+        lines,
+        width: 2 * box.margin + cols.length * (box.width + box.gapX) - box.gapX,
+        height,
+    };
 }

@@ -1,6 +1,11 @@
 // How times, numbers and states are shown. Pure: the tests call these without a browser.
 
-const units: [number, string][] = [[86_400, "d"], [3_600, "h"], [60, "min"], [1, "s"]];
+const units: [number, string][] = [
+    [86_400, "d"],
+    [3_600, "h"],
+    [60, "min"],
+    [1, "s"],
+];
 
 /** A span in words short enough for a table: "3 min", "2 d 4 h"; two units at most. */
 export function duration(seconds: number | null | undefined): string {
@@ -43,7 +48,8 @@ export function absolute(time: string | null | undefined): string {
 }
 
 export function secondsBetween(from: string | null | undefined, to: string | null | undefined): number | null {
-    const a = instant(from), b = instant(to);
+    const a = instant(from),
+        b = instant(to);
     return a === null || b === null ? null : (b - a) / 1000;
 }
 
@@ -67,14 +73,50 @@ export function short(id: string | null | undefined): string {
 export type Tone = "idle" | "busy" | "wait" | "good" | "bad" | "off";
 
 const tones: Record<string, Tone> = {
-    pending: "idle", created: "idle", unclaimed: "idle", queued: "idle", posted: "idle",
-    initializing: "busy", enqueuing_steps: "busy", steps_in_process: "busy", evaluating_results: "busy", enqueued: "busy", in_progress: "busy",
-    enqueued_for_orchestration: "busy", enqueued_as_error_for_orchestration: "busy", running: "busy", reverting: "busy", retrying: "busy",
-    validating: "busy", resuming: "busy", suspending: "busy", claimed: "busy", leased: "busy",
-    waiting_for_dependencies: "wait", waiting_for_retry: "wait", waitingforcompletion: "wait", suspended: "wait", paused: "wait",
-    complete: "good", completed: "good", success: "good", resolved_manually: "good", permanently_failed: "bad", manually_resolved: "good",
-    blocked_by_failures: "bad", error: "bad", failed: "bad", failure: "bad", revert_failure: "bad", timedout: "bad", completedwitherrors: "bad",
-    cancelled: "off", reverted: "off", ignore: "off", ignored: "off", trashed: "off",
+    pending: "idle",
+    created: "idle",
+    unclaimed: "idle",
+    queued: "idle",
+    posted: "idle",
+    initializing: "busy",
+    enqueuing_steps: "busy",
+    steps_in_process: "busy",
+    evaluating_results: "busy",
+    enqueued: "busy",
+    in_progress: "busy",
+    enqueued_for_orchestration: "busy",
+    enqueued_as_error_for_orchestration: "busy",
+    running: "busy",
+    reverting: "busy",
+    retrying: "busy",
+    validating: "busy",
+    resuming: "busy",
+    suspending: "busy",
+    claimed: "busy",
+    leased: "busy",
+    waiting_for_dependencies: "wait",
+    waiting_for_retry: "wait",
+    waitingforcompletion: "wait",
+    suspended: "wait",
+    paused: "wait",
+    complete: "good",
+    completed: "good",
+    success: "good",
+    resolved_manually: "good",
+    permanently_failed: "bad",
+    manually_resolved: "good",
+    blocked_by_failures: "bad",
+    error: "bad",
+    failed: "bad",
+    failure: "bad",
+    revert_failure: "bad",
+    timedout: "bad",
+    completedwitherrors: "bad",
+    cancelled: "off",
+    reverted: "off",
+    ignore: "off",
+    ignored: "off",
+    trashed: "off",
 };
 
 /** The colour family of a state, by name; an unknown state is idle, or what its tags say. */
@@ -105,7 +147,8 @@ export function brief(value: unknown, most = 80): string {
 export function problemText(error: unknown): string {
     if (error && typeof error === "object") {
         const e = error as Record<string, unknown>;
-        for (const name of ["message", "detail", "error", "reason"]) if (typeof e[name] === "string") return e[name] as string;
+        for (const name of ["message", "detail", "error", "reason"])
+            if (typeof e[name] === "string") return e[name] as string;
     }
     return brief(error, 200);
 }

@@ -89,8 +89,17 @@ export interface LiveOptions {
 }
 
 /** Loads now, when `key` changes, on events, and periodically. */
-export function useLive<T>(key: string, load: (signal: AbortSignal) => Promise<T>, options: LiveOptions = {}): Loaded<T> {
-    const [state, set] = useState<{ key: string; data: T | null; error: unknown; loading: boolean }>({ key, data: null, error: null, loading: true });
+export function useLive<T>(
+    key: string,
+    load: (signal: AbortSignal) => Promise<T>,
+    options: LiveOptions = {},
+): Loaded<T> {
+    const [state, set] = useState<{ key: string; data: T | null; error: unknown; loading: boolean }>({
+        key,
+        data: null,
+        error: null,
+        loading: true,
+    });
     const again = useRef<() => void>(() => {});
     const latest = useRef(load);
     latest.current = load;
@@ -98,7 +107,10 @@ export function useLive<T>(key: string, load: (signal: AbortSignal) => Promise<T
     concerns.current = options.concerns;
     useEffect(() => {
         const ended = new AbortController();
-        let timer: ReturnType<typeof setTimeout> | undefined, busy = false, asked = false, last = 0;
+        let timer: ReturnType<typeof setTimeout> | undefined,
+            busy = false,
+            asked = false,
+            last = 0;
         const run = async () => {
             clearTimeout(timer);
             if (busy) {
@@ -112,10 +124,15 @@ export function useLive<T>(key: string, load: (signal: AbortSignal) => Promise<T
                 const data = await latest.current(ended.signal);
                 if (!ended.signal.aborted) set({ key, data, error: null, loading: false });
             } catch (error) {
-                if (!ended.signal.aborted) set((old) => ({ key, data: old.key === key ? old.data : null, error, loading: false }));
+                if (!ended.signal.aborted)
+                    set((old) => ({ key, data: old.key === key ? old.data : null, error, loading: false }));
             }
             busy = false;
-            if (!ended.signal.aborted) timer = setTimeout(run, asked ? (options.least ?? 700) : document.hidden ? 60_000 : (options.every ?? 10_000));
+            if (!ended.signal.aborted)
+                timer = setTimeout(
+                    run,
+                    asked ? (options.least ?? 700) : document.hidden ? 60_000 : (options.every ?? 10_000),
+                );
         };
         const soon = () => {
             if (busy) asked = true;
@@ -127,7 +144,9 @@ export function useLive<T>(key: string, load: (signal: AbortSignal) => Promise<T
         const listener: Listener = (t) => {
             if (!document.hidden && (!concerns.current || concerns.current(t))) soon();
         };
-        const seen = () => { if (!document.hidden) soon(); };
+        const seen = () => {
+            if (!document.hidden) soon();
+        };
         again.current = () => void run();
         set((old) => (old.key === key ? old : { key, data: null, error: null, loading: true }));
         listeners.add(listener);
@@ -145,7 +164,9 @@ export function useLive<T>(key: string, load: (signal: AbortSignal) => Promise<T
 
 /** The current time, renewed every few seconds, for "4 min ago". */
 const clocks = new Set<(now: number) => void>();
-setInterval(() => { for (const c of clocks) c(Date.now()); }, 5_000);
+setInterval(() => {
+    for (const c of clocks) c(Date.now());
+}, 5_000);
 
 export function useNow(): number {
     const [now, set] = useState(Date.now);

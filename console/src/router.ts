@@ -8,19 +8,27 @@ export interface Place {
 
 export function parsePlace(fragment: string): Place {
     const [path = "", query = ""] = fragment.replace(/^#\/?/, "").split("?", 2);
-    const decoded = path.split("/").filter(Boolean).map((part) => {
-        try {
-            return decodeURIComponent(part);
-        } catch {
-            return part;
-        }
-    });
+    const decoded = path
+        .split("/")
+        .filter(Boolean)
+        .map((part) => {
+            try {
+                return decodeURIComponent(part);
+            } catch {
+                return part;
+            }
+        });
     return { path: decoded, query: Object.fromEntries(new URLSearchParams(query)) };
 }
 
 /** The address of a place; empty filters are left out. */
-export function link(path: (string | number)[], query: Record<string, string | number | null | undefined> = {}): string {
-    const pairs = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "") as [string, string | number][];
+export function link(
+    path: (string | number)[],
+    query: Record<string, string | number | null | undefined> = {},
+): string {
+    const pairs = Object.entries(query).filter(
+        ([, value]) => value !== null && value !== undefined && value !== "",
+    ) as [string, string | number][];
     const text = new URLSearchParams(pairs.map(([name, value]) => [name, String(value)])).toString();
     return "#/" + path.map((part) => encodeURIComponent(String(part))).join("/") + (text ? "?" + text : "");
 }
@@ -32,7 +40,10 @@ export function go(address: string, replace = false): void {
     } else location.hash = address;
 }
 
-/** What an address may keep: tokens do not belong into addresses, and one that a user typed there must not stay in the history. */
+/**
+ * What an address may keep: tokens do not belong into addresses, and one that a user
+ * typed there must not stay in the history.
+ */
 export function cleaned(search: string, fragment: string): string | null {
     if (search === "" && (fragment === "" || fragment === "#")) return null;
     if (!fragment.startsWith("#/")) return "#/";

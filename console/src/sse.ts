@@ -1,4 +1,5 @@
-// Server-sent events from a byte stream. The browser's own EventSource cannot send the token, so the console reads the stream itself.
+// Server-sent events from a byte stream. The browser's own EventSource cannot send the
+// token, so the console reads the stream itself.
 
 export interface Message {
     event: string;
@@ -28,7 +29,10 @@ export class EventParser {
 
     private line(line: string): Message | null {
         if (line === "") {
-            const message = this.data.length > 0 ? { event: this.event || "message", id: this.lastId, data: this.data.join("\n") } : null;
+            const message =
+                this.data.length > 0
+                    ? { event: this.event || "message", id: this.lastId, data: this.data.join("\n") }
+                    : null;
             this.event = "";
             this.data = [];
             return message;

@@ -18,12 +18,15 @@ apply(storedTheme());
 
 export function useTheme(): [Theme, (t: Theme) => void] {
     const [theme, set] = useState(storedTheme);
-    return [theme, (t) => {
-        localStorage.setItem(key, t);
-        apply(t);
-        set(t);
-        dispatchEvent(new Event("pawl-theme"));
-    }];
+    return [
+        theme,
+        (t) => {
+            localStorage.setItem(key, t);
+            apply(t);
+            set(t);
+            dispatchEvent(new Event("pawl-theme"));
+        },
+    ];
 }
 
 export function isDark(): boolean {

@@ -1,4 +1,5 @@
-// State changes a second, from totals that are read periodically: the server's statistics count log entries anyway. Pure.
+// State changes a second, from totals that are read periodically: the server's statistics
+// count log entries anyway. Pure.
 
 export interface Sample {
     at: number;
@@ -19,5 +20,7 @@ export function sampled(samples: Sample[], next: Sample, most = 61): Sample[] {
 }
 
 export function rates(samples: Sample[]): Rate[] {
-    return samples.slice(1).map((s, i) => ({ at: s.at, perSecond: ((s.total - samples[i].total) * 1000) / (s.at - samples[i].at) }));
+    return samples
+        .slice(1)
+        .map((s, i) => ({ at: s.at, perSecond: ((s.total - samples[i].total) * 1000) / (s.at - samples[i].at) }));
 }

@@ -7,7 +7,15 @@ const edges = (...pairs: string[]): Edge[] => pairs.map((p) => ({ from: p[0], to
 
 test("a node comes after the last node that it waits for", () => {
     const level = levels(nodes("a", "b", "c", "d"), edges("ab", "bc", "ac", "cd", "ad"));
-    assert.deepEqual([...level], [["a", 0], ["b", 1], ["c", 2], ["d", 3]]);
+    assert.deepEqual(
+        [...level],
+        [
+            ["a", 0],
+            ["b", 1],
+            ["c", 2],
+            ["d", 3],
+        ],
+    );
 });
 
 test("a cycle ends, and edges to unknown nodes are ignored", () => {
@@ -25,14 +33,19 @@ test("nodes are ordered like their parents, so that lines do not cross", () => {
 
 test("every node has a place of its own inside the picture", () => {
     const many = Array.from({ length: 40 }, (_, i) => "n" + i);
-    const picture = draw(nodes("s", ...many, "e"), [...many.map((n) => ({ from: "s", to: n })), ...many.map((n) => ({ from: n, to: "e" }))]);
+    const picture = draw(nodes("s", ...many, "e"), [
+        ...many.map((n) => ({ from: "s", to: n })),
+        ...many.map((n) => ({ from: n, to: "e" })),
+    ]);
     const places = new Set(picture.nodes.map((n) => `${n.x} ${n.y}`));
     assert.equal(places.size, 42);
     assert.equal(picture.lines.length, 80);
-    for (const n of picture.nodes) assert.ok(n.x >= 0 && n.y >= 0 && n.x + box.width <= picture.width && n.y + box.height <= picture.height);
+    for (const n of picture.nodes)
+        assert.ok(n.x >= 0 && n.y >= 0 && n.x + box.width <= picture.width && n.y + box.height <= picture.height);
 });
 
-test("an empty graph has no lines", () => assert.deepEqual(draw([], []), { nodes: [], lines: [], width: 0, height: 0 }));
+test("an empty graph has no lines", () =>
+    assert.deepEqual(draw([], []), { nodes: [], lines: [], width: 0, height: 0 }));
 
 test("lines pass through the entries and ends of flows", () => {
     const lines = contract(new Set(["a", "b", "c", "d"]), edges("0a", "0b", "a1", "b1", "1c", "1d", "c2", "d2"));

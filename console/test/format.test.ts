@@ -1,6 +1,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { absolute, ago, brief, count, duration, isId, problemText, secondsBetween, short, spoken, tone } from "../src/format";
+import {
+    absolute,
+    ago,
+    brief,
+    count,
+    duration,
+    isId,
+    problemText,
+    secondsBetween,
+    short,
+    spoken,
+    tone,
+} from "../src/format";
 
 test("durations have two units at most", () => {
     assert.equal(duration(0), "0 s");

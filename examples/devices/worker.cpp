@@ -1,6 +1,8 @@
-// A worker for the device operation of the demo: registers addresses in batches, and looks whether a vendor's carrier has answered.
+// A worker for the device operation of the demo: registers addresses in batches, and looks whether a vendor's carrier
+// has answered.
 //
-//     worker [lease in ms] [microseconds a row] [longest poll in ms]        the database is libpq's: PGHOST, PGDATABASE, ...
+//     worker [lease in ms] [microseconds a row] [longest poll in ms]        the database is libpq's: PGHOST,
+//     PGDATABASE, ...
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

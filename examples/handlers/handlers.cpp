@@ -1,5 +1,5 @@
-// What a handler may do: read and return types of its own, fail for good, ask to be called later, and stop when its task is cancelled.
-// Waits end by pawl.fire_due, so a pawld should run.
+// What a handler may do: read and return types of its own, fail for good, ask to be called later, and stop when its
+// task is cancelled. Waits end by pawl.fire_due, so a pawld should run.
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -51,7 +51,8 @@ std::string outcome(const pawl::ConnectionSettings& settings, const std::string&
     for (;;) {
         pqxx::work look(*connection);
         const pawl::TaskStatus status = pawl::task_status(look, task).value();
-        if (status.ended() || status.state == "blocked_by_failures") return status.state + " " + pawl::task_results(look, task).dump();
+        if (status.ended() || status.state == "blocked_by_failures")
+            return status.state + " " + pawl::task_results(look, task).dump();
         look.commit();
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
@@ -70,9 +71,12 @@ int main() try {
                                       {"identity_strategy", "always_unique"},
                                       {"steps",
                                        {{{"name", "weigh"}},
-                                        {{"name", "label"}, {"dependencies", {"weigh"}}, {"retry", {{"max_attempts", 5}, {"max_backoff_ms", 60'000}}}},
+                                        {{"name", "label"},
+                                         {"dependencies", {"weigh"}},
+                                         {"retry", {{"max_attempts", 5}, {"max_backoff_ms", 60'000}}}},
                                         {{"name", "hand_over"}, {"dependencies", {"weigh", "label"}}}}}});
-        tasks = pawl::start_tasks(start, {.name = "parcel", .name_space = "parcels"}, {{{"grams", 1200}}, {{"grams", -1}}, {{"grams", 400}, {"far", true}}});
+        tasks = pawl::start_tasks(start, {.name = "parcel", .name_space = "parcels"},
+                                  {{{"grams", 1200}}, {{"grams", -1}}, {{"grams", 400}, {"far", true}}});
         start.commit();
     }
     pawl::Worker worker({.connection = settings, .queue = "parcels", .lease = std::chrono::milliseconds(600)});

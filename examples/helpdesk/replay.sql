@@ -1,4 +1,5 @@
--- Run by the clerk: every event becomes one plain UPDATE, or one plain INSERT for a new ticket, in a transaction of its own.
+-- Run by the clerk: every event becomes one plain UPDATE, or one plain INSERT for a new
+-- ticket, in a transaction of its own.
 insert into replay.stopwatch values (clock_timestamp());
 
 do $$
@@ -10,7 +11,8 @@ declare
     hint text;
     total integer := (select count(*) from replay.event);
 begin
-    for e in select line, ticket, occurred_at, agent, a.state from replay.event join replay.activity a on a.name = activity order by line loop
+    for e in select line, ticket, occurred_at, agent, a.state from replay.event
+        join replay.activity a on a.name = activity order by line loop
         perform set_config('pawl.processor', e.agent, true),
                 set_config('pawl.metadata', jsonb_build_object('occurred_at', e.occurred_at)::text, true);
         select state into was from ticket where id = e.ticket;

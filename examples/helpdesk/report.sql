@@ -1,7 +1,9 @@
 -- What the rows and the log say after the replay. One result a part; `part` is set by the caller.
 \set ON_ERROR_STOP on
-select :'part' = 'counts' as counts, :'part' = 'rejected' as rejected, :'part' = 'ticket' as ticket, :'part' = 'busiest' as busiest,
-       :'part' = 'transitions' as transitions, :'part' = 'final' as final, :'part' = 'speed' as speed, :'part' = 'verify' as verify \gset
+select :'part' = 'counts' as counts, :'part' = 'rejected' as rejected, :'part' = 'ticket' as ticket,
+    :'part' = 'busiest' as busiest,
+       :'part' = 'transitions' as transitions, :'part' = 'final' as final, :'part' = 'speed' as speed,
+       :'part' = 'verify' as verify \gset
 
 \if :counts
 with counted(key, ord, got) as (
@@ -23,7 +25,8 @@ from counted full join expected using (key) order by ord nulls last, got desc, k
 
 \if :rejected
 -- One rejection of each kind, the most frequent first; new tickets that began in a state that is none, last.
-select format(E'%s|%s|%s|%s|%s|%s|%s', e.ticket, coalesce(was, '(new)'), wanted, code, message, coalesce(nullif(detail, ''), '-'), coalesce(nullif(hint, ''), '-'))
+select format(E'%s|%s|%s|%s|%s|%s|%s', e.ticket, coalesce(was, '(new)'), wanted, code, message,
+    coalesce(nullif(detail, ''), '-'), coalesce(nullif(hint, ''), '-'))
 from (select *, count(*) over kind as often, row_number() over (kind order by line) as nth from replay.rejection
       window kind as (partition by code, was, wanted)) r
 join replay.event e using (line)
@@ -34,17 +37,20 @@ where nth = 1 order by code, often desc, line;
 with moved as (
     select coalesce(from_state, '●') as from_state, to_state, count(*) as times from ticket_transitions group by 1, 2
 )
-select format('%-34s %6s  %s', from_state || ' → ' || to_state, times, repeat('█', greatest(1, (44 * times / max(times) over ())::int)))
+select format('%-34s %6s  %s', from_state || ' → ' || to_state, times,
+    repeat('█', greatest(1, (44 * times / max(times) over ())::int)))
 from moved order by times desc, 1 limit 12;
 \endif
 
 \if :transitions
--- The machine as rows, with how often each transition was taken: state|initial|terminal|event|to|times, one line for each transition.
+-- The machine as rows, with how often each transition was taken:
+-- state|initial|terminal|event|to|times, one line for each transition.
 with taken as (
     select from_state, to_state, count(*) as times from ticket_transitions group by 1, 2
 )
 select concat_ws('|', s.state, s.initial::int, s.terminal::int, coalesce(t.event, ''), coalesce(t.to_state, ''),
-                 coalesce(sum(k.times), 0), (select coalesce(sum(times), 0) from taken where from_state is null and to_state = s.state))
+                 coalesce(sum(k.times), 0),
+                 (select coalesce(sum(times), 0) from taken where from_state is null and to_state = s.state))
 from pawl.states('ticket') s
 left join pawl.transitions('ticket') t on t.from_state = s.state
 left join taken k on k.from_state = t.from_state and k.to_state = t.to_state
@@ -60,7 +66,8 @@ order by s.ordinal, t.ordinal;
 \pset linestyle unicode
 \pset tuples_only off
 \pset null ''
-select sort_key as "#", from_state as "from", to_state as "to", event, processor as "by", to_char((metadata ->> 'occurred_at')::timestamptz, 'YYYY-MM-DD HH24:MI') as "when"
+select sort_key as "#", from_state as "from", to_state as "to", event, processor as "by",
+    to_char((metadata ->> 'occurred_at')::timestamptz, 'YYYY-MM-DD HH24:MI') as "when"
 from pawl.history('ticket', :ticket_id) order by sort_key;
 \endif
 

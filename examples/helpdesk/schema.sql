@@ -21,10 +21,12 @@ create schema replay authorization clerk;
 set role clerk;
 create table replay.activity (name text primary key, state text not null);
 insert into replay.activity values
-    ('Insert ticket', 'inserted'), ('Assign seriousness', 'assigned'), ('Take in charge ticket', 'in_charge'), ('Wait', 'waiting'),
-    ('Require upgrade', 'upgrade_required'), ('Create SW anomaly', 'anomaly_opened'), ('Resolve SW anomaly', 'anomaly_resolved'),
-    ('Schedule intervention', 'scheduled'), ('Resolve ticket', 'resolved'), ('RESOLVED', 'resolved'), ('Closed', 'closed'),
-    ('VERIFIED', 'verified'), ('INVALID', 'invalid'), ('DUPLICATE', 'duplicate');
+    ('Insert ticket', 'inserted'), ('Assign seriousness', 'assigned'), ('Take in charge ticket', 'in_charge'),
+    ('Wait', 'waiting'),
+    ('Require upgrade', 'upgrade_required'), ('Create SW anomaly', 'anomaly_opened'),
+    ('Resolve SW anomaly', 'anomaly_resolved'),
+    ('Schedule intervention', 'scheduled'), ('Resolve ticket', 'resolved'), ('RESOLVED', 'resolved'),
+    ('Closed', 'closed'), ('VERIFIED', 'verified'), ('INVALID', 'invalid'), ('DUPLICATE', 'duplicate');
 create table replay.event (
     line         integer generated always as identity primary key,
     ticket       integer not null,
@@ -33,6 +35,7 @@ create table replay.event (
     agent        text not null
 );
 create table replay.outcome (line integer primary key, outcome text not null);
-create table replay.rejection (line integer primary key, was text, wanted text, code text, message text, detail text, hint text);
+create table replay.rejection (line integer primary key, was text, wanted text, code text, message text, detail text,
+    hint text);
 create table replay.stopwatch (started timestamptz, finished timestamptz);
 reset role;

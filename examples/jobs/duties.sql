@@ -1,4 +1,5 @@
--- One round of the duties: jobs with an expired lease lose their owner, and jobs whose delay is over can be claimed again. Forever:
+-- One round of the duties: jobs with an expired lease lose their owner, and jobs whose
+-- delay is over can be claimed again. Forever:
 --     yes '\i duties.sql' | psql -q
 -- Anywhere, and as many of them at once as you like.
 set pawl.processor = 'duties';

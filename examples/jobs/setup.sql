@@ -1,4 +1,5 @@
--- The whole set-up of a queue: a table with the columns of your choice, a diagram, one call that says what the columns are for.
+-- The whole set-up of a queue: a table with the columns of your choice, a diagram, one
+-- call that says what the columns are for.
 create extension pawl;
 
 create table job (
@@ -6,8 +7,8 @@ create table job (
     state        text not null default 'ready',
     priority     integer not null default 0,
     n            bigint not null,                 -- the work: find the smallest factor of n
-    breaks       integer not null default 0,      -- at how many attempts the work breaks, so that there is something to try again
-    result       bigint,
+    -- at how many attempts the work breaks, so that there is something to try again
+    breaks       integer not null default 0, result       bigint,
     owner        text,                            -- from here on maintained by pawl: the worker,
     lease        timestamptz,                     -- until when,
     token        bigint not null default 0,       -- for how many owners before: the fencing token,
@@ -20,8 +21,10 @@ select pawl.enforce('job', 'state', 'job');
 select pawl.enable_log('job');
 select pawl.enable_queue('job', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts');
 select pawl.enable_timers('job', due => 'due');
-select pawl.set_claiming('job', claim => array['start'], claim_order => 'priority desc', lease_time => '2 s', on_expiry => 'expire',
-    retry => array['fail', 'expire'], backoff => '{"strategy": "exponential", "base": "250 ms", "cap": "10 s", "jitter": "equal", "max_attempts": 5}');
+select pawl.set_claiming('job', claim => array['start'], claim_order => 'priority desc', lease_time => '2 s',
+    on_expiry => 'expire',
+    retry => array['fail', 'expire'],
+    backoff => '{"strategy": "exponential", "base": "250 ms", "cap": "10 s", "jitter": "equal", "max_attempts": 5}');
 
 -- Beside the log, a row for every result: worker, time, success, duration.
 select pawl.audit('job', '{"done": true, "dead": false}');
@@ -34,4 +37,5 @@ grant select, update (state, due) on job to caretaker;
 
 -- 5,000 jobs. One in seven breaks at its first attempt, one in forty at every attempt.
 insert into job (id, priority, n, breaks)
-select i, i % 3, 1000000000 + 7919 * i, case when i % 40 = 0 then 1000 when i % 7 = 0 then 1 else 0 end from generate_series(1, 5000) i;
+select i, i % 3, 1000000000 + 7919 * i, case when i % 40 = 0 then 1000 when i % 7 = 0 then 1 else 0 end
+from generate_series(1, 5000) i;

@@ -1,15 +1,19 @@
 -- One round of a worker: claim jobs, do them, report them. Forever:
 --     yes '\i worker.sql' | psql -q -v worker=anna
--- Nothing is locked and no transaction is open between the steps. A worker that dies has its jobs until their lease ends, not longer.
+--     Nothing is locked and no transaction is open between the steps. A worker that dies
+--     has its jobs until their lease ends, not longer.
 set pawl.processor = :'worker';
 
 -- 1. Take up to 25 jobs. From here on they are ours until the lease ends; the tokens are the receipt.
-select count(*) > 0 as any, array_agg(id) as ids, array_agg(token) as tokens from pawl.claim(null::job, batch => 25) \gset my_
+select count(*) > 0 as any, array_agg(id) as ids, array_agg(token) as tokens
+    from pawl.claim(null::job, batch => 25) \gset my_
 \if :my_any
 
--- 2. Work. Here it is arithmetic; your worker would leave the database now, and come back with results and with failures.
+-- 2. Work. Here it is arithmetic; your worker would leave the database now, and come back
+-- with results and with failures.
 --    If that may take longer than the lease, say now and then that you live: select pawl.heartbeat('job');
-select coalesce(jsonb_agg(work) filter (where not broken), '[]') as done, coalesce(jsonb_agg(work) filter (where broken), '[]') as broken
+select coalesce(jsonb_agg(work) filter (where not broken), '[]') as done,
+    coalesce(jsonb_agg(work) filter (where broken), '[]') as broken
   from (select id, mine.token, attempts <= breaks as broken,
                (select coalesce(min(d), n) from generate_series(2, sqrt(n)::integer) d where n % d = 0) as factor
           from unnest(:'my_ids'::bigint[], :'my_tokens'::bigint[]) mine(id, token) join job using (id)) work \gset my_
@@ -18,10 +22,13 @@ select coalesce(jsonb_agg(work) filter (where not broken), '[]') as done, coales
 update job set state = 'done', result = my.factor, token = my.token
   from jsonb_to_recordset(:'my_done') my(id bigint, token bigint, factor bigint) where job.id = my.id;
 
--- What broke moves by event: back to ready with a delay that grows, or to dead after the last attempt. Here each row is told its fate.
+-- What broke moves by event: back to ready with a delay that grows, or to dead after the
+-- last attempt. Here each row is told its fate.
 select format('job %s: %s: %s', key, sqlstate, message)
-  from pawl.fire_many('job', array(select id from jsonb_to_recordset(:'my_broken') my(id bigint)), 'fail', '{"error": "it broke"}',
-                      tokens => array(select token from jsonb_to_recordset(:'my_broken') my(token bigint))) where not ok;
+  from pawl.fire_many('job', array(select id from jsonb_to_recordset(:'my_broken') my(id bigint)), 'fail',
+      '{"error": "it broke"}',
+                      tokens => array(select token from jsonb_to_recordset(:'my_broken') my(token bigint)))
+  where not ok;
 
 \else
 select from pg_sleep(0.1);  -- nothing to do just now

@@ -1,4 +1,5 @@
-// A task begins if, and only if, the order it belongs to is committed: both are written in one transaction. And errors have types.
+// A task begins if, and only if, the order it belongs to is committed: both are written in one transaction. And errors
+// have types.
 #include <cstdio>
 
 #include <pawl/pawl.hpp>
@@ -15,7 +16,8 @@ int main() try {
     }
     {
         pqxx::work order(*connection);
-        const std::string task = pawl::start_task(order, {.name = "ship_order", .context = {{"order", 1}}, .identity_key = "order 1"});
+        const std::string task =
+            pawl::start_task(order, {.name = "ship_order", .context = {{"order", 1}}, .identity_key = "order 1"});
         order.exec("insert into orders values (1, " + order.quote(task) + ")");
         order.commit();
         std::printf("order 1 is task %s\n", task.c_str());

@@ -21,8 +21,9 @@ select pawl.define('job', 'stateDiagram-v2
     class running owned');
 select pawl.enforce('jobs', 'state', 'job');
 select pawl.enable_log('jobs');
-select pawl.enable_queue('jobs', owner => 'worker', lease => 'lease_until', token => 'token', attempts => 'attempts', max_attempts => 'max_attempts');
+select pawl.enable_queue('jobs', owner => 'worker', lease => 'lease_until', token => 'token', attempts => 'attempts',
+    max_attempts => 'max_attempts');
 select pawl.enable_timers('jobs', due => 'due');
-select pawl.set_claiming('jobs', claim => array['start'], claim_order => 'id', on_expiry => 'fail', on_expiry_else => 'give_up',
-    retry => array['fail'], backoff => '{"base": "10 ms", "cap": "100 ms"}');
+select pawl.set_claiming('jobs', claim => array['start'], claim_order => 'id', on_expiry => 'fail',
+    on_expiry_else => 'give_up', retry => array['fail'], backoff => '{"base": "10 ms", "cap": "100 ms"}');
 select pawl.enable_events('jobs', events => false, wake => true);

@@ -1,4 +1,5 @@
-// A worker on a table of one's own (table.sql), until nothing has been there for a second: every third job fails once, every tenth for good.
+// A worker on a table of one's own (table.sql), until nothing has been there for a second: every third job fails once,
+// every tenth for good.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -9,7 +10,10 @@
 int main() try {
     pawl::WorkerSettings settings{
         .connection = {.application_name = "pawl jobs"},
-        .table = pawl::JobTable{.relation = "jobs", .success_event = "finish", .failure_event = "fail", .permanent_failure_event = "give_up"},
+        .table = pawl::JobTable{.relation = "jobs",
+                                .success_event = "finish",
+                                .failure_event = "fail",
+                                .permanent_failure_event = "give_up"},
         .threads = 4,
         .batch = 20,
     };
@@ -23,7 +27,8 @@ int main() try {
     });
     // Ends when it is idle; a service would use StopOnSignals instead.
     std::jthread watcher([&worker](std::stop_token stop) {
-        for (std::uint64_t before = 0, idle = 0; idle < 10 && !stop.stop_requested(); std::this_thread::sleep_for(std::chrono::milliseconds(100))) {
+        for (std::uint64_t before = 0, idle = 0; idle < 10 && !stop.stop_requested();
+             std::this_thread::sleep_for(std::chrono::milliseconds(100))) {
             const pawl::WorkerCounts counts = worker.counts();
             const std::uint64_t now = counts.succeeded + counts.failed;
             idle = now == before ? idle + 1 : 0;

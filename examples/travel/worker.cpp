@@ -1,4 +1,5 @@
-// A worker for the trips of the demo: it calls the three services (flight, hotel, car) like any client, over a connection of its own.
+// A worker for the trips of the demo: it calls the three services (flight, hotel, car) like any client, over a
+// connection of its own.
 //
 //     worker [milliseconds a call] [lease in ms] [threads]        the database is libpq's: PGHOST, PGDATABASE, ...
 //
@@ -16,23 +17,29 @@ namespace {
 struct Booking {
     std::string service, code;
 };
-void to_json(nlohmann::json& json, const Booking& booking) { json = {{"service", booking.service}, {"code", booking.code}}; }
+void to_json(nlohmann::json& json, const Booking& booking) {
+    json = {{"service", booking.service}, {"code", booking.code}};
+}
 void from_json(const nlohmann::json& json, Booking& booking) {
     json.at("service").get_to(booking.service);
     json.at("code").get_to(booking.code);
 }
 
-// A service's answer; an answer that is no booking code is a rejection, which becomes an error with the service's own SQLSTATE.
+// A service's answer; an answer that is no booking code is a rejection, which becomes an error with the service's own
+// SQLSTATE.
 std::string ask(pqxx::connection& connection, const std::string& service, const std::string& verb, int trip) {
     pqxx::nontransaction transaction(connection);
-    const auto said = transaction.exec("select a, public.rejection(" + transaction.quote(service) + ", a) from " + transaction.quote_name(service) + "." +
-                                       transaction.quote_name(verb) + "(" + std::to_string(trip) + ") a")[0];
+    const auto said = transaction.exec("select a, public.rejection(" + transaction.quote(service) + ", a) from " +
+                                       transaction.quote_name(service) + "." + transaction.quote_name(verb) + "(" +
+                                       std::to_string(trip) + ") a")[0];
     if (said[0].size() == 5) throw pawl::Error(said[0].as<std::string>(), service + " " + said[1].as<std::string>());
     return said[0].as<std::string>();
 }
 
-// A service that cannot be reached has not rejected: it is asked again for as long as the worker owns the task. It answers the same question the same way.
-std::string call(const pawl::SagaTask& task, const std::string& service, const std::string& verb, std::chrono::milliseconds takes) {
+// A service that cannot be reached has not rejected: it is asked again for as long as the worker owns the task. It
+// answers the same question the same way.
+std::string call(const pawl::SagaTask& task, const std::string& service, const std::string& verb,
+                 std::chrono::milliseconds takes) {
     thread_local std::unique_ptr<pqxx::connection> connection;
     for (;; std::this_thread::sleep_for(std::chrono::milliseconds(100))) {
         try {
@@ -60,7 +67,10 @@ int main(int argc, char** argv) try {
         .threads = argc > 3 ? std::atoi(argv[3]) : 4,
         .lease = std::chrono::milliseconds(argc > 2 ? std::atoi(argv[2]) : 60'000),
         .progress_interval = std::chrono::milliseconds(20),
-        .on_dropped = [](const pawl::SagaTask& task) { std::fprintf(stderr, "dropped: %s, the lease was lost\n", task.name.c_str()); },
+        .on_dropped =
+            [](const pawl::SagaTask& task) {
+                std::fprintf(stderr, "dropped: %s, the lease was lost\n", task.name.c_str());
+            },
         .on_message = [](const std::string& message) { std::fprintf(stderr, "%s\n", message.c_str()); },
     };
     pawl::read_environment(settings);  // PAWL_DATABASE, PAWL_POOLER, PAWL_PROVIDER, ...
@@ -82,9 +92,9 @@ int main(int argc, char** argv) try {
     std::fprintf(stderr, "processor %s\n", worker.processor().c_str());
     worker.run();
     const pawl::WorkerCounts counts = worker.counts();
-    std::printf("%llu succeeded, %llu failed, %llu dropped, %llu given back\n", static_cast<unsigned long long>(counts.succeeded),
-                static_cast<unsigned long long>(counts.failed), static_cast<unsigned long long>(counts.dropped),
-                static_cast<unsigned long long>(counts.abandoned));
+    std::printf("%llu succeeded, %llu failed, %llu dropped, %llu given back\n",
+                static_cast<unsigned long long>(counts.succeeded), static_cast<unsigned long long>(counts.failed),
+                static_cast<unsigned long long>(counts.dropped), static_cast<unsigned long long>(counts.abandoned));
     if (counts.announced > 0) std::printf("%llu by message\n", static_cast<unsigned long long>(counts.announced));
     return 0;
 } catch (const std::exception& error) {

@@ -1,10 +1,12 @@
--- Rights on schemas and tables; those on functions are in the file privileges. The catalog tables are open as PostgreSQL's own are.
+-- Rights on schemas and tables; those on functions are in the file privileges. The
+-- catalog tables are open as PostgreSQL's own are.
 
 GRANT USAGE ON SCHEMA pawl TO PUBLIC;
 
 GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.paused TO PUBLIC;
 GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding TO pawl_admin;
-GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.paused TO pawl_operator, pawl_worker, pawl_reader;
+GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.paused TO pawl_operator,
+    pawl_worker, pawl_reader;
 -- a trigger lets only operators and the owner of the table in question ask for a pause
 GRANT INSERT ON pawl.paused TO PUBLIC;
 GRANT INSERT, UPDATE, DELETE ON pawl.paused TO pawl_admin, pawl_operator;
@@ -12,14 +14,16 @@ GRANT INSERT, UPDATE, DELETE ON pawl.paused TO pawl_admin, pawl_operator;
 GRANT SELECT, INSERT ON pawl.log_upkeep TO PUBLIC;
 GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.log_upkeep TO pawl_admin;
 GRANT SELECT ON pawl.log_upkeep TO pawl_operator, pawl_worker, pawl_reader;
-GRANT SELECT ON pawl.queue_depth, pawl.owners, pawl.timers TO PUBLIC, pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+GRANT SELECT ON pawl.queue_depth, pawl.owners, pawl.timers TO PUBLIC, pawl_admin, pawl_operator, pawl_worker,
+    pawl_reader;
 GRANT SELECT ON pawl.audit_binding, pawl.pruned_log, pawl.pruned_audit TO PUBLIC;
 GRANT SELECT ON pawl.audit_binding TO pawl_admin;
 -- what a dump has; a trigger lets bindings be loaded by the owner of the table only
 GRANT USAGE ON SCHEMA pawl TO pawl_restore;
-GRANT INSERT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.audit_binding, pawl.pruned_audit, pawl.pruned_log,
-    pawl.redaction, pawl.paused, pawl.log_upkeep, pawl.consumer, pawl.outbox_epoch, pawl.outbox_1, pawl.outbox_2, pawl.outbox_3,
-    pawl.outbox_commit_1, pawl.outbox_commit_2, pawl.outbox_commit_3 TO pawl_restore;
+GRANT INSERT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.audit_binding,
+    pawl.pruned_audit, pawl.pruned_log,
+    pawl.redaction, pawl.paused, pawl.log_upkeep, pawl.consumer, pawl.outbox_epoch, pawl.outbox_1, pawl.outbox_2,
+    pawl.outbox_3, pawl.outbox_commit_1, pawl.outbox_commit_2, pawl.outbox_commit_3 TO pawl_restore;
 GRANT SELECT ON pawl.redaction TO pawl_admin, pawl_operator, pawl_reader;
 GRANT SELECT ON pawl._redactions TO PUBLIC;
 GRANT USAGE ON SCHEMA pawl TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
@@ -33,12 +37,14 @@ CREATE EVENT TRIGGER pawl_adopt ON ddl_command_end
 COMMENT ON EVENT TRIGGER pawl_adopt IS 'takes partitions and inheritance children into the enforced tables they join';
 CREATE EVENT TRIGGER pawl_follow ON ddl_command_end
     -- ALTER VIEW ... RENAME COLUMN takes tables, too
-    WHEN TAG IN ('ALTER TABLE', 'ALTER TYPE', 'CREATE TABLE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER FOREIGN TABLE')
+    WHEN TAG IN ('ALTER TABLE', 'ALTER TYPE', 'CREATE TABLE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW',
+        'ALTER FOREIGN TABLE')
     EXECUTE FUNCTION pawl._follow();
 COMMENT ON EVENT TRIGGER pawl_follow IS 'follows renames, rejects changes that would break a binding';
 CREATE EVENT TRIGGER pawl_gone ON sql_drop
     EXECUTE FUNCTION pawl._gone();
-COMMENT ON EVENT TRIGGER pawl_gone IS 'removes the lifecycles of dropped tables, keeps columns and logs that are needed';
+COMMENT ON EVENT TRIGGER pawl_gone IS
+'removes the lifecycles of dropped tables, keeps columns and logs that are needed';
 CREATE EVENT TRIGGER pawl_rearm ON ddl_command_end
     WHEN TAG IN ('CREATE TRIGGER', 'ALTER TRIGGER')
     EXECUTE FUNCTION pawl._rearm();

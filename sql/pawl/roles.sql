@@ -6,7 +6,8 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_check_lib
 COMMENT ON FUNCTION pawl._check_library(text) IS 'internal: 55000 if the library is older than the SQL objects';
 SELECT pawl._check_library(e.extversion) FROM pg_catalog.pg_extension e WHERE e.extname = 'pawl';
 
--- Roles belong to the cluster, not to the database, so they may be here already; they are never dropped with the extension.
+-- Roles belong to the cluster, not to the database, so they may be here already; they are
+-- never dropped with the extension.
 DO $roles$
 DECLARE
     role_name text;
@@ -17,7 +18,8 @@ BEGIN
                ('pawl_operator', 'pawl: changes states by event, watches health and verifies logs'),
                ('pawl_worker', 'pawl: changes states by event and reads the logs'),
                ('pawl_reader', 'pawl: reads machines, histories, health'),
-               ('pawl_restore', 'pawl: loads the data of pawl from a dump, for tables it owns; trusted with what the dump says')
+               ('pawl_restore',
+                   'pawl: loads the data of pawl from a dump, for tables it owns; trusted with what the dump says')
     LOOP
         IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = role_name) THEN
             BEGIN

@@ -1,5 +1,5 @@
--- What the functions of routes share. A route is pawl_api.<name>(q jsonb) or, where it acts, (q jsonb, body jsonb): q has the
--- parameters of path and query by name, all text.
+-- What the functions of routes share. A route is pawl_api.<name>(q jsonb) or, where it acts, (q jsonb, body jsonb): q
+-- has the parameters of path and query by name, all text.
 
 CREATE FUNCTION pawl_api._need(pack text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -7,7 +7,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     IF to_regnamespace(pack) IS NULL THEN
-        PERFORM pawl.raise('0A000', format('%s is not installed in this database', pack), NULL, format('create extension %I', pack));
+        PERFORM pawl.raise('0A000', format('%s is not installed in this database', pack), NULL,
+            format('create extension %I', pack));
     END IF;
 END
 $function$;
@@ -36,7 +37,8 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._need_one(text, uuid) IS 'internal: rejects a task, operation or flow that does not exist (P0002), or whose pack is not installed (0A000)';
+COMMENT ON FUNCTION pawl_api._need_one(text, uuid) IS
+'internal: rejects a task, operation or flow that does not exist (P0002), or whose pack is not installed (0A000)';
 
 CREATE FUNCTION pawl_api._limit(q jsonb) RETURNS integer
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -75,7 +77,9 @@ BEGIN
     END IF;
     BEGIN
         SELECT array_agg(e ORDER BY n) INTO place
-          FROM jsonb_array_elements_text(convert_from(decode(rpad(translate(given, '-_', '+/'), (length(given) + 3) / 4 * 4, '='), 'base64'), 'UTF8')::jsonb) WITH ORDINALITY x(e, n);
+          FROM jsonb_array_elements_text(
+                          convert_from(decode(rpad(translate(given, '-_', '+/'), (length(given) + 3) / 4 * 4, '='),
+                              'base64'), 'UTF8')::jsonb) WITH ORDINALITY x(e, n);
     EXCEPTION WHEN data_exception THEN
         NULL;
     END;
@@ -85,7 +89,8 @@ BEGIN
     RETURN place;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._after(jsonb, integer) IS 'internal: the keys of the cursor; null: from the beginning; 22023: it is none';
+COMMENT ON FUNCTION pawl_api._after(jsonb, integer) IS
+'internal: the keys of the cursor; null: from the beginning; 22023: it is none';
 
 -- A page of items given as JSON in their order.
 CREATE FUNCTION pawl_api._page(items jsonb, page integer, VARIADIC keys text[]) RETURNS jsonb
@@ -94,21 +99,26 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     RETURN jsonb_build_object('items', coalesce(items, '[]'), 'next', CASE WHEN jsonb_array_length(items) = page
-        THEN pawl_api._cursor(ARRAY(SELECT items #>> ARRAY[(page - 1)::text, k] FROM unnest(keys) WITH ORDINALITY u(k, n) ORDER BY n)) END);
+        THEN pawl_api._cursor(ARRAY(SELECT items #>> ARRAY[(page - 1)::text, k]
+        FROM unnest(keys) WITH ORDINALITY u(k, n) ORDER BY n)) END);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._page(jsonb, integer, text[]) IS 'internal: a page, whose next one begins behind the keys of its last item';
+COMMENT ON FUNCTION pawl_api._page(jsonb, integer, text[]) IS
+'internal: a page, whose next one begins behind the keys of its last item';
 
--- What no index answers is looked for row by row, in steps, until a page is full or this time has come; the cursor says where to go on.
+-- What no index answers is looked for row by row, in steps, until a page is full or this
+-- time has come; the cursor says where to go on.
 CREATE FUNCTION pawl_api._look_until() RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    RETURN clock_timestamp() + coalesce(nullif(current_setting('pawl_api.look_for_ms', true), ''), '100')::integer * interval '1 ms';
+    RETURN clock_timestamp() + coalesce(nullif(current_setting('pawl_api.look_for_ms', true), ''),
+        '100')::integer * interval '1 ms';
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._look_until() IS 'internal: when a filter has looked long enough: after 100 ms, or what the setting pawl_api.look_for_ms says';
+COMMENT ON FUNCTION pawl_api._look_until() IS
+'internal: when a filter has looked long enough: after 100 ms, or what the setting pawl_api.look_for_ms says';
 
 CREATE FUNCTION pawl_api._filtered_page(items jsonb, page integer, key text, looked_until text) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -116,7 +126,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     RETURN CASE WHEN looked_until IS NULL OR jsonb_array_length(items) = page THEN pawl_api._page(items, page, key)
-                ELSE jsonb_build_object('items', coalesce(items, '[]'), 'next', pawl_api._cursor(ARRAY[looked_until])) END;
+                ELSE jsonb_build_object('items', coalesce(items, '[]'), 'next',
+                    pawl_api._cursor(ARRAY[looked_until])) END;
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._filtered_page(jsonb, integer, text, text) IS
@@ -146,7 +157,8 @@ BEGIN
     END IF;
     SELECT k INTO unknown FROM jsonb_object_keys(body) k WHERE k <> ALL (known) ORDER BY k LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('the body has an unknown field "%s"', unknown), NULL, array_to_string(known, ', '));
+        PERFORM pawl.raise('22023', format('the body has an unknown field "%s"', unknown), NULL,
+            array_to_string(known, ', '));
     END IF;
     RETURN coalesce(body, '{}');
 END
@@ -162,7 +174,8 @@ BEGIN
     RETURN pawl_api._object(body, known);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._order(text, jsonb, text[]) IS 'internal: what a pack is asked to make, an object of these fields; 0A000, 22023';
+COMMENT ON FUNCTION pawl_api._order(text, jsonb, text[]) IS
+'internal: what a pack is asked to make, an object of these fields; 0A000, 22023';
 
 CREATE FUNCTION pawl_api._required(body jsonb, name text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -181,6 +194,7 @@ CREATE FUNCTION pawl_api._counts(states text[]) RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT coalesce(jsonb_object_agg(c.state, c.n), '{}') FROM (SELECT s.state, count(*) AS n FROM unnest(states) s(state) GROUP BY s.state) c
+    SELECT coalesce(jsonb_object_agg(c.state, c.n), '{}')
+        FROM (SELECT s.state, count(*) AS n FROM unnest(states) s(state) GROUP BY s.state) c
 $function$;
 COMMENT ON FUNCTION pawl_api._counts(text[]) IS 'internal: how often each state is among these';

@@ -1,4 +1,5 @@
--- Bulk operations (pawl_bulk): what is seen of them. Paths and parameters are the original's, fields those of the views.
+-- Bulk operations (pawl_bulk): what is seen of them. Paths and parameters are the
+-- original's, fields those of the views.
 
 CREATE FUNCTION pawl_api.list_definitions(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -7,11 +8,18 @@ AS $function$
 BEGIN
     PERFORM pawl_api._need('pawl_bulk');
     RETURN jsonb_build_object('items', (
-        SELECT coalesce(jsonb_agg(jsonb_build_object('name', d.name, 'version', d.version, 'description', d.description, 'is_retryable', d.is_retryable,
-                   'track_row_data', d.track_row_data, 'metadata_fields', d.metadata_schema, 'file_columns', d.row_schema, 'is_step_based', s.n > 1, 'steps', s.steps) ORDER BY d.name), '[]')
-          FROM (SELECT DISTINCT ON (x.name) x.* FROM pawl_bulk.definitions x WHERE x.dropped_at IS NULL ORDER BY x.name, x.version DESC) d
-          CROSS JOIN LATERAL (SELECT count(*) AS n, jsonb_agg(jsonb_build_object('step_index', x.step_index, 'step_name', x.step_name, 'kind', x.kind) ORDER BY x.step_index) AS steps
-                                FROM pawl_bulk.steps x WHERE x.name = d.name AND x.version = d.version) s), 'next', NULL);
+        SELECT coalesce(
+            jsonb_agg(jsonb_build_object('name', d.name, 'version', d.version, 'description', d.description,
+                'is_retryable', d.is_retryable,
+                   'track_row_data', d.track_row_data, 'metadata_fields', d.metadata_schema, 'file_columns',
+                d.row_schema, 'is_step_based', s.n > 1, 'steps', s.steps) ORDER BY d.name), '[]')
+          FROM (SELECT DISTINCT ON (x.name) x.* FROM pawl_bulk.definitions x WHERE x.dropped_at IS NULL
+              ORDER BY x.name, x.version DESC) d
+          CROSS JOIN LATERAL (SELECT count(*) AS n,
+              jsonb_agg(jsonb_build_object('step_index', x.step_index, 'step_name', x.step_name, 'kind', x.kind)
+                      ORDER BY x.step_index) AS steps
+                                FROM pawl_bulk.steps x WHERE x.name = d.name AND x.version = d.version) s), 'next',
+        NULL);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.list_definitions(jsonb) IS
@@ -29,12 +37,16 @@ DECLARE
     found_one record;
 BEGIN
     PERFORM pawl_api._need('pawl_bulk');
-    SELECT d.* INTO found_one FROM pawl_bulk.definitions d WHERE d.name = q ->> 'name' AND d.dropped_at IS NULL ORDER BY d.version DESC LIMIT 1;
+    SELECT d.* INTO found_one FROM pawl_bulk.definitions d WHERE d.name = q ->> 'name' AND d.dropped_at IS NULL
+        ORDER BY d.version DESC LIMIT 1;
     IF NOT FOUND THEN
         PERFORM pawl.raise('P0002', format('there is no definition "%s"', q ->> 'name'));
     END IF;
-    RETURN to_jsonb((SELECT coalesce(string_agg(CASE WHEN k ~ E'[",\\r\\n]' THEN '"' || replace(k, '"', '""') || '"' ELSE k END, ',' ORDER BY n), '')
-                       FROM jsonb_object_keys(coalesce(found_one.row_schema -> 'properties', found_one.row_schema)) WITH ORDINALITY x(k, n)) || E'\r\n');
+    RETURN to_jsonb(
+        (SELECT coalesce(string_agg(CASE WHEN k ~ E'[",\\r\\n]' THEN '"' || replace(k, '"', '""') || '"' ELSE k END, ','
+                ORDER BY n), '')
+                       FROM jsonb_object_keys(coalesce(found_one.row_schema -> 'properties', found_one.row_schema))
+            WITH ORDINALITY x(k, n)) || E'\r\n');
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.definition_template(jsonb) IS
@@ -57,9 +69,11 @@ BEGIN
     PERFORM pawl_api._need('pawl_bulk');
     SELECT jsonb_agg(to_jsonb(s) ORDER BY s.operation DESC) INTO items
       FROM (SELECT o.operation FROM pawl_bulk.operations o
-             WHERE o.operation < before AND (states IS NULL OR o.status = ANY (states)) AND (q ->> 'operationName' IS NULL OR o.definition = q ->> 'operationName')
+             WHERE o.operation < before AND (states IS NULL OR o.status = ANY (states))
+                 AND (q ->> 'operationName' IS NULL OR o.definition = q ->> 'operationName')
                AND (q ->> 'createdBy' IS NULL OR o.created_by = q ->> 'createdBy')
-               AND (q ->> 'fromDate' IS NULL OR o.created_at >= (q ->> 'fromDate')::timestamptz) AND (q ->> 'toDate' IS NULL OR o.created_at <= (q ->> 'toDate')::timestamptz)
+               AND (q ->> 'fromDate' IS NULL OR o.created_at >= (q ->> 'fromDate')::timestamptz)
+               AND (q ->> 'toDate' IS NULL OR o.created_at <= (q ->> 'toDate')::timestamptz)
              ORDER BY o.operation DESC LIMIT page) o
       JOIN pawl_bulk.status s ON s.operation = o.operation;
     RETURN pawl_api._page(items, page, 'operation');
@@ -102,9 +116,14 @@ DECLARE
 BEGIN
     PERFORM pawl_api._need_one('operation', id);
     SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = id;
-    RETURN (SELECT to_jsonb(s) FROM pawl_bulk.status s WHERE s.operation = id) || jsonb_build_object('metadata', o.metadata, 'source', o.source, 'format', o.format, 'columns', to_jsonb(o.columns),
-        'input_bytes', o.input_bytes, 'checksum', o.checksum, 'sealed', o.sealed, 'input_error', o.input_error, 'track_row_data', o.track_row_data, 'paused_by', o.paused_by,
-        'steps', (SELECT coalesce(jsonb_agg(jsonb_build_object('step_index', s.step_index, 'step_name', s.step_name, 'kind', s.kind) ORDER BY s.step_index), '[]')
+    RETURN (SELECT to_jsonb(s) FROM pawl_bulk.status s WHERE s.operation = id) || jsonb_build_object('metadata',
+        o.metadata, 'source', o.source, 'format', o.format, 'columns', to_jsonb(o.columns),
+        'input_bytes', o.input_bytes, 'checksum', o.checksum, 'sealed', o.sealed, 'input_error', o.input_error,
+        'track_row_data', o.track_row_data, 'paused_by', o.paused_by,
+        'steps',
+        (SELECT coalesce(
+                    jsonb_agg(jsonb_build_object('step_index', s.step_index, 'step_name', s.step_name, 'kind', s.kind)
+                ORDER BY s.step_index), '[]')
                     FROM pawl_bulk.steps s WHERE s.name = o.definition AND s.version = o.version));
 END
 $function$;
@@ -130,13 +149,19 @@ BEGIN
     PERFORM pawl_api._need_one('operation', id);
     -- a page of failed rows, each with all its errors, found by the two indexes on them
     SELECT count(*), max(f.row_number) INTO looked, last_row FROM (
-        SELECT r.row_number FROM ((SELECT v.row_number FROM pawl_bulk.validations v WHERE v.operation = id AND v.errors IS NOT NULL AND v.row_number > after ORDER BY v.row_number LIMIT page)
-                                  UNION (SELECT r.row_number FROM pawl_bulk.records r WHERE r.operation = id AND r.error_type IS NOT NULL AND r.row_number > after ORDER BY r.row_number LIMIT page)) r
+        SELECT r.row_number FROM ((SELECT v.row_number FROM pawl_bulk.validations v
+            WHERE v.operation = id AND v.errors IS NOT NULL AND v.row_number > after ORDER BY v.row_number LIMIT page)
+                                  UNION (SELECT r.row_number FROM pawl_bulk.records r
+                                      WHERE r.operation = id AND r.error_type IS NOT NULL AND r.row_number > after
+                                      ORDER BY r.row_number LIMIT page)) r
          ORDER BY r.row_number LIMIT page) f;
     SELECT jsonb_agg(to_jsonb(e) ORDER BY e.row_number, e.step_index) INTO items FROM pawl_bulk.errors e
-     WHERE e.operation = id AND e.row_number > after AND e.row_number <= last_row AND (q ->> 'rowNumber' IS NULL OR e.row_number = (q ->> 'rowNumber')::bigint)
-       AND (q ->> 'rowId' IS NULL OR e.row_id = q ->> 'rowId') AND (q ->> 'errorType' IS NULL OR e.error_type = q ->> 'errorType');
-    RETURN jsonb_build_object('items', coalesce(items, '[]'), 'next', CASE WHEN looked = page THEN pawl_api._cursor(ARRAY[last_row::text]) END);
+     WHERE e.operation = id AND e.row_number > after AND e.row_number <= last_row
+         AND (q ->> 'rowNumber' IS NULL OR e.row_number = (q ->> 'rowNumber')::bigint)
+       AND (q ->> 'rowId' IS NULL OR e.row_id = q ->> 'rowId')
+       AND (q ->> 'errorType' IS NULL OR e.error_type = q ->> 'errorType');
+    RETURN jsonb_build_object('items', coalesce(items, '[]'), 'next',
+        CASE WHEN looked = page THEN pawl_api._cursor(ARRAY[last_row::text]) END);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.bulk_errors(jsonb) IS
@@ -156,7 +181,8 @@ DECLARE
     id uuid := pawl_api._uuid(q, 'id');
 BEGIN
     PERFORM pawl_api._need_one('operation', id);
-    RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(e) ORDER BY e.rows DESC), '[]') FROM pawl_bulk.error_summary e WHERE e.operation = id), 'next', NULL);
+    RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(e) ORDER BY e.rows DESC), '[]')
+        FROM pawl_bulk.error_summary e WHERE e.operation = id), 'next', NULL);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.bulk_error_summary(jsonb) IS
@@ -171,13 +197,16 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    RETURN (SELECT jsonb_agg(jsonb_build_object('row_number', l.row_number, 'row_id', l.row_id, 'state', l.state, 'step_name', l.step_name, 'step_index', l.step_index,
-                'error_type', l.error_type, 'error_message', l.error_message, 'retry_attempt', l.retry_attempt, 'created_at', l.created_at, 'completed_at', l.completed_at,
+    RETURN (SELECT jsonb_agg(jsonb_build_object('row_number', l.row_number, 'row_id', l.row_id, 'state', l.state,
+        'step_name', l.step_name, 'step_index', l.step_index,
+                'error_type', l.error_type, 'error_message', l.error_message, 'retry_attempt', l.retry_attempt,
+                'created_at', l.created_at, 'completed_at', l.completed_at,
                 'completed_steps', r.done, 'records', r.records) ORDER BY l.row_number)
               FROM pawl_bulk.latest_records l
               CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE x.step_index >= 0 AND x.state = 'Completed') AS done,
-                                         jsonb_agg(to_jsonb(x) - '{operation,row_number,row_id}'::text[] ORDER BY x.step_index) AS records
-                                    FROM pawl_bulk.row_records x WHERE x.operation = l.operation AND x.row_number = l.row_number) r
+                  jsonb_agg(to_jsonb(x) - '{operation,row_number,row_id}'::text[] ORDER BY x.step_index) AS records
+                                    FROM pawl_bulk.row_records x
+            WHERE x.operation = l.operation AND x.row_number = l.row_number) r
              WHERE l.operation = id AND l.row_number BETWEEN first_row AND last_row);
 END
 $function$;
@@ -198,12 +227,16 @@ DECLARE
 BEGIN
     PERFORM pawl_api._need_one('operation', id);
     SELECT jsonb_agg(pawl_api._bulk_row(id, f.row_number, f.row_number) -> 0 ORDER BY f.row_number) INTO items
-      FROM (SELECT l.row_number FROM (SELECT x.row_number, x.row_id, x.state, x.step_name FROM pawl_bulk.latest_records x
-                                       WHERE x.operation = id AND x.row_number > after ORDER BY x.row_number LIMIT looked_at) l
-             WHERE (q ->> 'rowId' IS NULL OR l.row_id = q ->> 'rowId') AND (states IS NULL OR l.state = ANY (states)) AND (q ->> 'stepName' IS NULL OR l.step_name = q ->> 'stepName')
+      FROM (SELECT l.row_number
+          FROM (SELECT x.row_number, x.row_id, x.state, x.step_name FROM pawl_bulk.latest_records x
+                                       WHERE x.operation = id AND x.row_number > after
+              ORDER BY x.row_number LIMIT looked_at) l
+             WHERE (q ->> 'rowId' IS NULL OR l.row_id = q ->> 'rowId') AND (states IS NULL OR l.state = ANY (states))
+                 AND (q ->> 'stepName' IS NULL OR l.step_name = q ->> 'stepName')
              ORDER BY l.row_number LIMIT page) f;
     IF coalesce(jsonb_array_length(items), 0) < page THEN
-        SELECT x.row_number INTO looked_until FROM pawl_bulk.latest_records x WHERE x.operation = id AND x.row_number > after ORDER BY x.row_number OFFSET looked_at - 1 LIMIT 1;
+        SELECT x.row_number INTO looked_until FROM pawl_bulk.latest_records x
+            WHERE x.operation = id AND x.row_number > after ORDER BY x.row_number OFFSET looked_at - 1 LIMIT 1;
     END IF;
     RETURN pawl_api._filtered_page(items, page, 'row_number', looked_until);
 END
@@ -231,9 +264,12 @@ BEGIN
     IF found_one IS NULL THEN
         PERFORM pawl.raise('P0002', format('operation %s has no row %s', id, wanted));
     END IF;
-    RETURN found_one || jsonb_build_object('data', (SELECT pawl_bulk.row_data(id, wanted) FROM pawl_bulk.operations o WHERE o.operation = id AND o.track_row_data),
-        'signal_keys', (SELECT coalesce(jsonb_agg(jsonb_build_object('key', k.key, 'step_index', k.step_index)), '[]') FROM pawl_bulk.signal_keys k WHERE k.row_number = wanted AND k.operation = id),
-        'history', (SELECT coalesce(jsonb_agg(to_jsonb(h) - 'operation' ORDER BY h.step_index, h.attempt), '[]') FROM pawl_bulk.retry_history h WHERE h.operation = id AND h.row_number = wanted));
+    RETURN found_one || jsonb_build_object('data',
+        (SELECT pawl_bulk.row_data(id, wanted) FROM pawl_bulk.operations o WHERE o.operation = id AND o.track_row_data),
+        'signal_keys', (SELECT coalesce(jsonb_agg(jsonb_build_object('key', k.key, 'step_index', k.step_index)), '[]')
+            FROM pawl_bulk.signal_keys k WHERE k.row_number = wanted AND k.operation = id),
+        'history', (SELECT coalesce(jsonb_agg(to_jsonb(h) - 'operation' ORDER BY h.step_index, h.attempt), '[]')
+            FROM pawl_bulk.retry_history h WHERE h.operation = id AND h.row_number = wanted));
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.bulk_row(jsonb) IS
@@ -254,14 +290,17 @@ DECLARE
     items jsonb;
 BEGIN
     PERFORM pawl_api._need_one('operation', id);
-    SELECT jsonb_agg(jsonb_build_object('key', k.key, 'row_number', w.row_number, 'step_index', w.step_index, 'step_name', s.step_name, 'since', r.started_at, 'timeout_at', w.deadline_at)
+    SELECT jsonb_agg(jsonb_build_object('key', k.key, 'row_number', w.row_number, 'step_index', w.step_index,
+        'step_name', s.step_name, 'since', r.started_at, 'timeout_at', w.deadline_at)
                      ORDER BY w.row_number, w.step_index) INTO items
-      FROM (SELECT x.* FROM pawl_bulk.work x WHERE x.operation = id AND x.kind = 'signal' AND (x.row_number, x.step_index) > (after[1]::bigint, after[2]::integer)
+      FROM (SELECT x.* FROM pawl_bulk.work x WHERE x.operation = id AND x.kind = 'signal'
+          AND (x.row_number, x.step_index) > (after[1]::bigint, after[2]::integer)
              ORDER BY x.row_number, x.step_index LIMIT page) w
       JOIN pawl_bulk.operations o ON o.operation = id
       JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = w.step_index
       LEFT JOIN pawl_bulk.records r ON r.operation = id AND r.row_number = w.row_number AND r.step_index = w.step_index
-      LEFT JOIN LATERAL (SELECT x.key FROM pawl_bulk.signal_keys x WHERE x.row_number = w.row_number AND x.operation = id AND x.step_index = w.step_index LIMIT 1) k ON true;
+      LEFT JOIN LATERAL (SELECT x.key FROM pawl_bulk.signal_keys x
+          WHERE x.row_number = w.row_number AND x.operation = id AND x.step_index = w.step_index LIMIT 1) k ON true;
     RETURN pawl_api._page(items, page, 'row_number', 'step_index');
 END
 $function$;
@@ -282,7 +321,8 @@ DECLARE
     id uuid := pawl_api._uuid(q, 'id');
 BEGIN
     PERFORM pawl_api._need_one('operation', id);
-    RETURN (SELECT jsonb_build_object('eligible', c.eligible, 'reason', c.reason, 'message', c.message) FROM pawl_bulk.can_retry(id) c);
+    RETURN (SELECT jsonb_build_object('eligible', c.eligible, 'reason', c.reason, 'message', c.message)
+        FROM pawl_bulk.can_retry(id) c);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.bulk_eligibility(jsonb) IS
@@ -304,8 +344,10 @@ DECLARE
 BEGIN
     PERFORM pawl_api._need_one('operation', id);
     SELECT jsonb_agg(to_jsonb(h) - 'operation' ORDER BY h.row_number, h.step_index, h.attempt) INTO items
-      FROM (SELECT x.* FROM pawl_bulk.retry_history x WHERE x.operation = id AND (x.row_number, x.step_index, x.attempt) > (after[1]::bigint, after[2]::integer, after[3]::integer)
-               AND (q ->> 'rowNumber' IS NULL OR x.row_number = (q ->> 'rowNumber')::bigint) ORDER BY x.row_number, x.step_index, x.attempt LIMIT page) h;
+      FROM (SELECT x.* FROM pawl_bulk.retry_history x WHERE x.operation = id
+          AND (x.row_number, x.step_index, x.attempt) > (after[1]::bigint, after[2]::integer, after[3]::integer)
+               AND (q ->> 'rowNumber' IS NULL OR x.row_number = (q ->> 'rowNumber')::bigint)
+                   ORDER BY x.row_number, x.step_index, x.attempt LIMIT page) h;
     RETURN pawl_api._page(items, page, 'row_number', 'step_index', 'attempt');
 END
 $function$;
@@ -318,16 +360,19 @@ installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with
 tables.
 Example: SELECT pawl_api.bulk_retries(''{"id": "01890000-0000-7000-8000-000000000001"}'')';
 
--- Ids of events are given before their transactions commit. So a page ends before the oldest transaction that may still bring one;
--- one that has not yet been given a number is known by its statement, if that began within the last seconds.
+-- Ids of events are given before their transactions commit. So a page ends before the oldest transaction that may still
+-- bring one; one that has not yet been given a number is known by its statement, if that began within the last seconds.
 CREATE FUNCTION pawl_api._complete_until() RETURNS timestamptz
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT least(clock_timestamp(), (SELECT min(CASE WHEN a.backend_xid IS NOT NULL THEN a.xact_start
-                                                     WHEN a.state = 'active' THEN greatest(a.query_start, clock_timestamp() - interval '5 seconds') END)
-                                       FROM pg_stat_activity a WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.backend_type = 'client backend'),
-                 (SELECT min(p.prepared) - interval '1 hour' FROM pg_prepared_xacts p WHERE p.database = current_database())) - interval '1 millisecond'
+        WHEN a.state = 'active' THEN greatest(a.query_start, clock_timestamp() - interval '5 seconds') END)
+                                       FROM pg_stat_activity a WHERE a.datname = current_database()
+                                           AND a.pid <> pg_backend_pid() AND a.backend_type = 'client backend'),
+                 (SELECT min(p.prepared) - interval '1 hour' FROM pg_prepared_xacts p
+            WHERE p.database = current_database()))
+        - interval '1 millisecond'
 $function$;
 COMMENT ON FUNCTION pawl_api._complete_until() IS 'internal: nothing that is committed later bears an earlier time';
 
@@ -338,14 +383,19 @@ AS $function$
 DECLARE
     page integer := CASE WHEN q ? 'limit' THEN pawl_api._limit(q) ELSE 100 END;
     since uuid := coalesce((q ->> 'since')::uuid, '00000000-0000-0000-0000-000000000000');
-    until uuid := (lpad(to_hex((extract(epoch FROM pawl_api._complete_until()) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
+    until uuid := (lpad(to_hex((extract(epoch FROM pawl_api._complete_until()) * 1000)::bigint), 12, '0')
+        || repeat('0', 20))::uuid;
     items jsonb;
 BEGIN
-    SELECT jsonb_agg(jsonb_build_object('sequence', e.event, 'operation', e.operation, 'definition', o.definition, 'type', e.type, 'severity', e.severity, 'from_status', e.from_status,
-               'to_status', e.to_status, 'row_number', e.row_number, 'step_index', e.step_index, 'message', e.message, 'detail', e.detail, 'timestamp', e.created_at) ORDER BY e.event) INTO items
-      FROM (SELECT x.* FROM pawl_bulk.events x WHERE x.event > since AND x.event < until AND (id IS NULL OR x.operation = id) ORDER BY x.event LIMIT page) e
+    SELECT jsonb_agg(jsonb_build_object('sequence', e.event, 'operation', e.operation, 'definition', o.definition,
+        'type', e.type, 'severity', e.severity, 'from_status', e.from_status,
+               'to_status', e.to_status, 'row_number', e.row_number, 'step_index', e.step_index, 'message', e.message,
+            'detail', e.detail, 'timestamp', e.created_at) ORDER BY e.event) INTO items
+      FROM (SELECT x.* FROM pawl_bulk.events x
+          WHERE x.event > since AND x.event < until AND (id IS NULL OR x.operation = id) ORDER BY x.event LIMIT page) e
       LEFT JOIN pawl_bulk.operations o ON o.operation = e.operation;
-    RETURN jsonb_build_object('items', coalesce(items, '[]'), 'next', coalesce(items -> (jsonb_array_length(items) - 1) ->> 'sequence', q ->> 'since'));
+    RETURN jsonb_build_object('items', coalesce(items, '[]'), 'next',
+        coalesce(items -> (jsonb_array_length(items) - 1) ->> 'sequence', q ->> 'since'));
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._bulk_events(jsonb, uuid) IS 'internal: events of operations in order';

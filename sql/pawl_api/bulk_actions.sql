@@ -59,15 +59,20 @@ DECLARE
     answer text;
 BEGIN
     PERFORM pawl_api._need_one('operation', id);
-    answer := pawl_bulk.signal(id, q ->> 'key', result, coalesce(b ->> 'errorMessage', b ->> 'message'), b -> 'payload', (b ->> 'attempt')::integer);
+    answer := pawl_bulk.signal(id, q ->> 'key', result, coalesce(b ->> 'errorMessage', b ->> 'message'), b -> 'payload',
+        (b ->> 'attempt')::integer);
     IF answer IN ('late', 'refused') THEN
-        PERFORM pawl.raise('55000', format('the signal came too late: %s', answer), 'The row has failed, timed out or was cancelled, or its operation is at rest.');
+        PERFORM pawl.raise('55000', format('the signal came too late: %s', answer),
+            'The row has failed, timed out or was cancelled, or its operation is at rest.');
     END IF;
-    RETURN jsonb_build_object('answer', answer, 'completed', answer = 'applied' AND result = 'complete', 'failed', answer = 'applied' AND result = 'fail', 'key', q ->> 'key')
-        || coalesce((SELECT jsonb_build_object('row_number', k.row_number, 'step_index', k.step_index) FROM pawl_bulk.signal_keys k WHERE k.operation = id AND k.key = q ->> 'key'), '{}');
+    RETURN jsonb_build_object('answer', answer, 'completed', answer = 'applied'
+        AND result = 'complete', 'failed', answer = 'applied' AND result = 'fail', 'key', q ->> 'key')
+        || coalesce((SELECT jsonb_build_object('row_number', k.row_number, 'step_index', k.step_index)
+                FROM pawl_bulk.signal_keys k WHERE k.operation = id AND k.key = q ->> 'key'), '{}');
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._signal_bulk(jsonb, text, jsonb) IS 'internal: a signal and its answer: applied, early or duplicate; 55000: late, refused';
+COMMENT ON FUNCTION pawl_api._signal_bulk(jsonb, text, jsonb) IS
+'internal: a signal and its answer: applied, early or duplicate; 55000: late, refused';
 
 CREATE FUNCTION pawl_api.signal_bulk(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -100,7 +105,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     PERFORM pawl_api._need_one('operation', id);
-    RETURN (SELECT jsonb_build_object('operation', id, 'submitted', r.submitted, 'skipped', r.skipped) FROM pawl_bulk.retry(id, rows, error_types, steps) r);
+    RETURN (SELECT jsonb_build_object('operation', id, 'submitted', r.submitted, 'skipped', r.skipped)
+        FROM pawl_bulk.retry(id, rows, error_types, steps) r);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._retry_bulk(uuid, bigint[], text[], text[]) IS 'internal: a retry and what it submitted';
@@ -126,7 +132,8 @@ DECLARE
     b jsonb := pawl_api._object(body, '{rows,error_types,steps}');
 BEGIN
     RETURN pawl_api._retry_bulk(pawl_api._uuid(q, 'id'), pawl_api._numbers(b -> 'rows', 'rows'),
-        CASE WHEN jsonb_typeof(b -> 'error_types') = 'array' THEN ARRAY(SELECT jsonb_array_elements_text(b -> 'error_types')) END,
+        CASE WHEN jsonb_typeof(b -> 'error_types') = 'array'
+            THEN ARRAY(SELECT jsonb_array_elements_text(b -> 'error_types')) END,
         CASE WHEN jsonb_typeof(b -> 'steps') = 'array' THEN ARRAY(SELECT jsonb_array_elements_text(b -> 'steps')) END);
 END
 $function$;
@@ -146,7 +153,8 @@ DECLARE
     b jsonb := pawl_api._object(body, '{rowNumbers}');
 BEGIN
     PERFORM pawl_api._required(b, 'rowNumbers');
-    RETURN pawl_api._retry_bulk(pawl_api._uuid(q, 'id'), pawl_api._numbers(b -> 'rowNumbers', 'rowNumbers'), NULL, NULL);
+    RETURN pawl_api._retry_bulk(pawl_api._uuid(q, 'id'), pawl_api._numbers(b -> 'rowNumbers', 'rowNumbers'), NULL,
+        NULL);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.retry_bulk_rows(jsonb, jsonb) IS
@@ -165,7 +173,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     PERFORM pawl_api._need_one('operation', pawl_api._uuid(q, 'id'));
-    RETURN pawl_bulk.export_command(pawl_api._uuid(q, 'id'), coalesce(q ->> 'mode', 'report'), coalesce(q ->> 'format', 'csv'), string_to_array(q ->> 'state', ','),
+    RETURN pawl_bulk.export_command(pawl_api._uuid(q, 'id'), coalesce(q ->> 'mode', 'report'),
+        coalesce(q ->> 'format', 'csv'), string_to_array(q ->> 'state', ','),
         string_to_array(q ->> 'errorType', ','), string_to_array(q ->> 'stepName', ','));
 END
 $function$;
@@ -188,7 +197,9 @@ BEGIN
     type := CASE o.format WHEN 'csv' THEN 'text/csv' ELSE 'application/x-ndjson' END;
     file_name := coalesce(o.file_name, id || CASE o.format WHEN 'csv' THEN '.csv' ELSE '.ndjson' END);
     -- a byte 1 or 2 would be quoted; no line of text has one
-    command := format(E'COPY (SELECT coalesce(i.raw, i.data::text) FROM pawl_bulk.input i WHERE i.operation = %L ORDER BY i.row_number) TO STDOUT (FORMAT csv, DELIMITER E''\\x01'', QUOTE E''\\x02'')', id);
+    command := format(E'COPY (SELECT coalesce(i.raw, i.data::text) FROM pawl_bulk.input i WHERE i.operation = %L '
+            'ORDER BY i.row_number) TO STDOUT (FORMAT csv, DELIMITER E''\\x01'', QUOTE E''\\x02'')', id);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._file_command(jsonb) IS 'internal: COPY ... TO STDOUT for the input of an operation, with its name and type; P0002: it was not kept';
+COMMENT ON FUNCTION pawl_api._file_command(jsonb) IS
+'internal: COPY ... TO STDOUT for the input of an operation, with its name and type; P0002: it was not kept';

@@ -5,9 +5,11 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    RETURN jsonb_build_object('relation', b.relation::text, 'state_column', b.state_column, 'machine', b.machine, 'version', b.version, 'key_columns', to_jsonb(b.key_columns),
+    RETURN jsonb_build_object('relation', b.relation::text, 'state_column', b.state_column, 'machine', b.machine,
+        'version', b.version, 'key_columns', to_jsonb(b.key_columns),
         'history', b.history::text, 'owned', b.owner_column IS NOT NULL, 'events', b.events,
-        'paused', EXISTS (SELECT FROM pawl.paused p WHERE p.relation = b.relation AND p.state_column = b.state_column AND (p.until IS NULL OR p.until > now())));
+        'paused', EXISTS (SELECT FROM pawl.paused p WHERE p.relation = b.relation AND p.state_column = b.state_column
+            AND (p.until IS NULL OR p.until > now())));
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._binding(pawl.binding) IS 'internal: a lifecycle on a table';
@@ -38,11 +40,17 @@ DECLARE
     items jsonb;
 BEGIN
     SELECT coalesce(jsonb_agg(jsonb_build_object('machine', m.machine, 'version', m.newest, 'versions', m.versions,
-               'states', (SELECT count(*) FROM pawl.machine_state s WHERE s.machine = m.machine AND s.version = m.newest AND s.kind = 'state'),
-               'transitions', (SELECT count(*) FROM pawl.machine_transition t WHERE t.machine = m.machine AND t.version = m.newest AND t.from_state IS NOT NULL),
-               'bindings', (SELECT coalesce(jsonb_agg(pawl_api._binding(b) ORDER BY b.relation::text), '[]') FROM pawl.binding b WHERE b.machine = m.machine)) ORDER BY m.machine), '[]') INTO items
-      FROM (SELECT m.machine, max(m.version) AS newest, count(*) AS versions FROM pawl.machine m WHERE after IS NULL OR m.machine > after GROUP BY m.machine ORDER BY m.machine LIMIT page) m;
-    RETURN jsonb_build_object('items', items, 'next', CASE WHEN jsonb_array_length(items) = page THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'machine']]) END);
+               'states', (SELECT count(*) FROM pawl.machine_state s
+                   WHERE s.machine = m.machine AND s.version = m.newest AND s.kind = 'state'),
+               'transitions', (SELECT count(*) FROM pawl.machine_transition t
+                   WHERE t.machine = m.machine AND t.version = m.newest AND t.from_state IS NOT NULL),
+               'bindings', (SELECT coalesce(jsonb_agg(pawl_api._binding(b) ORDER BY b.relation::text), '[]')
+            FROM pawl.binding b WHERE b.machine = m.machine)) ORDER BY m.machine), '[]') INTO items
+      FROM (SELECT m.machine, max(m.version) AS newest, count(*) AS versions FROM pawl.machine m
+          WHERE after IS NULL OR m.machine > after GROUP BY m.machine ORDER BY m.machine LIMIT page) m;
+    RETURN jsonb_build_object('items', items, 'next',
+        CASE WHEN jsonb_array_length(items) = page
+            THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'machine']]) END);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.list_machines(jsonb) IS
@@ -61,11 +69,18 @@ DECLARE
     wanted integer := coalesce((q ->> 'version')::integer, newest);
 BEGIN
     RETURN jsonb_build_object('machine', q ->> 'machine', 'version', wanted, 'newest', newest,
-        'states', (SELECT coalesce(jsonb_agg(jsonb_build_object('state', s.state, 'kind', s.kind, 'parent', s.parent, 'initial', s.initial, 'terminal', s.terminal, 'tags', s.tags,
-                       'description', s.description) ORDER BY s.ordinal), '[]') FROM pawl.states(q ->> 'machine', wanted) s),
-        'transitions', (SELECT coalesce(jsonb_agg(jsonb_build_object('from', t.from_state, 'to', t.to_state, 'event', t.event, 'guards', t.guards, 'effects', t.effects,
-                            'after', t.after, 'notes', t.notes) ORDER BY t.ordinal), '[]') FROM pawl.transitions(q ->> 'machine', wanted) t),
-        'bindings', (SELECT coalesce(jsonb_agg(pawl_api._binding(b) ORDER BY b.relation::text), '[]') FROM pawl.binding b WHERE b.machine = q ->> 'machine'));
+        'states', (SELECT coalesce(
+            jsonb_agg(jsonb_build_object('state', s.state, 'kind', s.kind, 'parent', s.parent, 'initial', s.initial,
+                'terminal', s.terminal, 'tags', s.tags,
+                       'description', s.description) ORDER BY s.ordinal), '[]')
+            FROM pawl.states(q ->> 'machine', wanted) s),
+        'transitions', (SELECT coalesce(
+            jsonb_agg(jsonb_build_object('from', t.from_state, 'to', t.to_state, 'event', t.event, 'guards', t.guards,
+                'effects', t.effects,
+                            'after', t.after, 'notes', t.notes) ORDER BY t.ordinal), '[]')
+            FROM pawl.transitions(q ->> 'machine', wanted) t),
+        'bindings', (SELECT coalesce(jsonb_agg(pawl_api._binding(b) ORDER BY b.relation::text), '[]')
+            FROM pawl.binding b WHERE b.machine = q ->> 'machine'));
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.get_machine(jsonb) IS
@@ -101,14 +116,19 @@ DECLARE
     counts jsonb;
     is_sample boolean;
 BEGIN
-    SELECT coalesce(jsonb_object_agg(c.state, c.n) FILTER (WHERE c.state IS NOT NULL), '{}'), coalesce(bool_or(c.estimated), false) INTO counts, is_sample
+    SELECT coalesce(jsonb_object_agg(c.state, c.n) FILTER (WHERE c.state IS NOT NULL), '{}'),
+            coalesce(bool_or(c.estimated), false) INTO counts, is_sample
       FROM pawl.state_counts(b) c;
-    RETURN jsonb_build_object('relation', b.relation::text, 'state_column', b.state_column, 'estimated', is_sample, 'counts',
-        (SELECT coalesce(jsonb_agg(jsonb_build_object('state', s.state, 'count', coalesce((counts ->> s.state)::bigint, 0)) ORDER BY s.ordinal), '[]')
+    RETURN jsonb_build_object('relation', b.relation::text, 'state_column', b.state_column, 'estimated', is_sample,
+        'counts',
+        (SELECT coalesce(
+                    jsonb_agg(jsonb_build_object('state', s.state, 'count', coalesce((counts ->> s.state)::bigint, 0))
+                ORDER BY s.ordinal), '[]')
            FROM pawl.machine_state s WHERE s.machine = b.machine AND s.version = b.version AND s.kind = 'state'));
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._state_counts(pawl.binding) IS 'internal: the rows of a table by state; exact up to 100,000 rows, beyond that estimated from a sample';
+COMMENT ON FUNCTION pawl_api._state_counts(pawl.binding) IS
+'internal: the rows of a table by state; exact up to 100,000 rows, beyond that estimated from a sample';
 
 CREATE FUNCTION pawl_api.machine_counts(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -116,9 +136,10 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     PERFORM pawl_api._need_machine(q ->> 'machine');
-    RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(pawl_api._state_counts(b) ORDER BY b.relation::text), '[]') FROM pawl.binding b
+    RETURN jsonb_build_object('items',
+        (SELECT coalesce(jsonb_agg(pawl_api._state_counts(b) ORDER BY b.relation::text), '[]') FROM pawl.binding b
                                          JOIN pg_class r ON r.oid = b.relation AND r.relkind IN ('r', 'p')
-                                         WHERE b.machine = q ->> 'machine' AND has_column_privilege(b.relation, b.state_column, 'SELECT')
+            WHERE b.machine = q ->> 'machine' AND has_column_privilege(b.relation, b.state_column, 'SELECT')
                                            AND pawl.policies_are_safe(b.relation)), 'next', NULL);
 END
 $function$;
@@ -143,7 +164,8 @@ BEGIN
     FOR b IN SELECT x.* FROM pawl.binding x
               WHERE x.machine = q ->> 'machine' AND x.history IS NOT NULL AND has_table_privilege(x.history, 'SELECT')
                 AND pawl.policies_are_safe(x.history) LOOP
-        items := items || (SELECT coalesce(jsonb_agg(jsonb_build_object('relation', b.relation::text, 'state', d.state, 'samples', d.n,
+        items := items || (
+            SELECT coalesce(jsonb_agg(jsonb_build_object('relation', b.relation::text, 'state', d.state, 'samples', d.n,
                                       'mean_s', d.mean, 'p95_s', d.p95, 'max_s', d.longest) ORDER BY d.mean DESC), '[]')
                              FROM pawl.read_as_owner(b.relation, b.state_column, 'stays')
                                       d(state text, n bigint, mean numeric, p95 numeric, longest numeric));
@@ -164,7 +186,9 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(pawl_api._binding(b) ORDER BY b.relation::text, b.state_column), '[]') FROM pawl.binding b), 'next', NULL);
+    RETURN jsonb_build_object('items',
+        (SELECT coalesce(jsonb_agg(pawl_api._binding(b) ORDER BY b.relation::text, b.state_column), '[]')
+            FROM pawl.binding b), 'next', NULL);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.list_bindings(jsonb) IS
@@ -179,7 +203,10 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(jsonb_build_object('relation', h.relation::text, 'state_column', h.state_column, 'check', h.check_name,
+    RETURN jsonb_build_object('items',
+        (SELECT coalesce(
+            jsonb_agg(jsonb_build_object('relation', h.relation::text, 'state_column', h.state_column, 'check',
+                h.check_name,
         'status', h.status, 'detail', h.detail, 'hint', h.hint)), '[]') FROM pawl.health() h), 'next', NULL);
 END
 $function$;

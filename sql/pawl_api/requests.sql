@@ -1,15 +1,19 @@
--- How a request begins: with which token, as which role, with which scope. It is the first statement of the request's transaction.
+-- How a request begins: with which token, as which role, with which scope. It is the
+-- first statement of the request's transaction.
 
--- Whose request it is, is known in memory: a setting could be set by any code that runs in the session. These two are the owner's alone.
+-- Whose request it is, is known in memory: a setting could be set by any code that runs
+-- in the session. These two are the owner's alone.
 CREATE FUNCTION pawl_api._note_token(token uuid) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_api_note_token';
 COMMENT ON FUNCTION pawl_api._note_token(uuid) IS 'internal: this transaction is a request of this token';
 CREATE FUNCTION pawl_api._noted_token() RETURNS uuid
 LANGUAGE c STABLE PARALLEL RESTRICTED STRICT AS 'MODULE_PATHNAME', 'pawl_api_noted_token';
-COMMENT ON FUNCTION pawl_api._noted_token() IS 'internal: the token whose request this transaction is; null: it is none';
+COMMENT ON FUNCTION pawl_api._noted_token() IS
+'internal: the token whose request this transaction is; null: it is none';
 
 -- A token's use is written down to the minute, where that can be written, and never waited for.
-CREATE FUNCTION pawl_api._login(kind text, digest bytea, scope text, OUT token uuid, OUT role name, OUT person text, OUT scopes text[], OUT expires_at timestamptz)
+CREATE FUNCTION pawl_api._login(kind text, digest bytea, scope text, OUT token uuid, OUT role name, OUT person text,
+    OUT scopes text[], OUT expires_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -17,23 +21,30 @@ AS $function$
 DECLARE
     used timestamptz;
 BEGIN
-    SELECT t.token, t.role, t.person, t.scopes, t.expires_at, t.last_used_at INTO _login.token, _login.role, _login.person, _login.scopes, _login.expires_at, used
+    SELECT t.token, t.role, t.person, t.scopes, t.expires_at, t.last_used_at
+        INTO _login.token, _login.role, _login.person, _login.scopes, _login.expires_at, used
       FROM pawl_api.tokens t JOIN pg_roles r ON r.rolname = t.role AND NOT r.rolsuper
-     WHERE t.digest = _login.digest AND t.kind = _login.kind AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp());
+     WHERE t.digest = _login.digest AND t.kind = _login.kind AND t.revoked_at IS NULL
+         AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp());
     IF NOT FOUND THEN
-        PERFORM pawl.raise('28000', 'the token is unknown, expired or revoked', NULL, 'select pawl_api.create_token(''pawl_reader'', ''name of the person'')');
+        PERFORM pawl.raise('28000', 'the token is unknown, expired or revoked', NULL,
+            'select pawl_api.create_token(''pawl_reader'', ''name of the person'')');
     END IF;
     IF NOT scope = ANY (_login.scopes) THEN
-        PERFORM pawl.raise('42501', format('the token lacks the scope "%s"', scope), format('It belongs to %s and has: %s.', _login.person, array_to_string(_login.scopes, ', ')));
+        PERFORM pawl.raise('42501', format('the token lacks the scope "%s"', scope),
+            format('It belongs to %s and has: %s.', _login.person, array_to_string(_login.scopes, ', ')));
     END IF;
     PERFORM pawl_api._note_token(token);
-    IF (used IS NULL OR used < clock_timestamp() - interval '1 minute') AND NOT current_setting('transaction_read_only')::boolean THEN
+    IF (used IS NULL OR used < clock_timestamp() - interval '1 minute')
+        AND NOT current_setting('transaction_read_only')::boolean THEN
         UPDATE pawl_api.tokens t SET last_used_at = clock_timestamp()
-         WHERE t.token = (SELECT x.token FROM pawl_api.tokens x WHERE x.token = _login.token FOR NO KEY UPDATE SKIP LOCKED);
+         WHERE t.token = (SELECT x.token FROM pawl_api.tokens x
+             WHERE x.token = _login.token FOR NO KEY UPDATE SKIP LOCKED);
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._login(text, bytea, text) IS 'internal: the row of a token; 28000: unknown; 42501: it lacks the scope';
+COMMENT ON FUNCTION pawl_api._login(text, bytea, text) IS
+'internal: the row of a token; 28000: unknown; 42501: it lacks the scope';
 
 CREATE FUNCTION pawl_api.begin_request(kind text, digest bytea, scope text, trace text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -43,12 +54,15 @@ DECLARE
     context pg_catalog.text[] := pawl.trace_of(trace);
 BEGIN
     SELECT * INTO login FROM pawl_api._login(kind, digest, scope);
-    PERFORM pg_catalog.set_config('role', login.role, true), pg_catalog.set_config('pawl.processor', login.person, true),
+    PERFORM pg_catalog.set_config('role', login.role, true),
+        pg_catalog.set_config('pawl.processor', login.person, true),
             pg_catalog.set_config('pawl_api.person', login.person, true),
             pg_catalog.set_config('pawl_api.scopes', pg_catalog.array_to_string(login.scopes, ','), true),
             pg_catalog.set_config('pawl_api.expires_at', coalesce(login.expires_at::pg_catalog.text, ''), true),
-            pg_catalog.set_config('pawl.correlation_id', coalesce(pg_catalog.substr(context[1], 4, 32), trace, ''), true),
-            pg_catalog.set_config('pawl.traceparent', coalesce(context[1], ''), true), pg_catalog.set_config('pawl.tracestate', coalesce(context[2], ''), true);
+            pg_catalog.set_config('pawl.correlation_id', coalesce(pg_catalog.substr(context[1], 4, 32), trace, ''),
+                true),
+            pg_catalog.set_config('pawl.traceparent', coalesce(context[1], ''), true),
+            pg_catalog.set_config('pawl.tracestate', coalesce(context[2], ''), true);
     IF scope OPERATOR(pg_catalog.=) 'read' THEN
         PERFORM pg_catalog.set_config('transaction_read_only', 'on', true);
     END IF;
@@ -73,14 +87,17 @@ DECLARE
     token constant uuid := pawl_api._noted_token();
 BEGIN
     IF token IS NULL THEN
-        PERFORM pawl.raise('42501', 'idempotency keys belong to requests of the HTTP API', format('Role "%s" has begun no request in this session.', session_user));
+        PERFORM pawl.raise('42501', 'idempotency keys belong to requests of the HTTP API',
+            format('Role "%s" has begun no request in this session.', session_user));
     END IF;
     RETURN token;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._token_of_request() IS 'internal: the token of the request that this transaction is; 42501: it is none';
+COMMENT ON FUNCTION pawl_api._token_of_request() IS
+'internal: the token of the request that this transaction is; 42501: it is none';
 
--- The first answer of a key, if the request is the same. A request that comes while it is being carried out waits for it.
+-- The first answer of a key, if the request is the same. A request that comes while it is
+-- being carried out waits for it.
 CREATE FUNCTION pawl_api._first_answer(key text, route text, request bytea) RETURNS pawl_api.answers
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -93,13 +110,15 @@ BEGIN
     IF length(key) NOT BETWEEN 1 AND 255 THEN
         PERFORM pawl.raise('22023', 'an idempotency key has 1 to 255 characters');
     END IF;
-    INSERT INTO pawl_api.answers (token, key, route, request) VALUES (mine, _first_answer.key, _first_answer.route, _first_answer.request) ON CONFLICT DO NOTHING;
+    INSERT INTO pawl_api.answers (token, key, route, request)
+        VALUES (mine, _first_answer.key, _first_answer.route, _first_answer.request) ON CONFLICT DO NOTHING;
     IF FOUND THEN
         RETURN NULL;
     END IF;
     SELECT a.* INTO first FROM pawl_api.answers a WHERE a.token = mine AND a.key = _first_answer.key;
     IF first.route <> _first_answer.route OR first.request <> _first_answer.request THEN
-        PERFORM pawl.raise('23514', 'the idempotency key belongs to another request', format('It was used at %s for %s.', first.at, first.route));
+        PERFORM pawl.raise('23514', 'the idempotency key belongs to another request',
+            format('It was used at %s for %s.', first.at, first.route));
     END IF;
     RETURN first;
 END
@@ -111,9 +130,11 @@ CREATE FUNCTION pawl_api._keep_answer(key text, answer jsonb) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    UPDATE pawl_api.answers a SET answer = _keep_answer.answer WHERE a.token = pawl_api._token_of_request() AND a.key = _keep_answer.key
+    UPDATE pawl_api.answers a SET answer = _keep_answer.answer
+        WHERE a.token = pawl_api._token_of_request() AND a.key = _keep_answer.key
 $function$;
-COMMENT ON FUNCTION pawl_api._keep_answer(text, jsonb) IS 'internal: what a key is answered from now on; 42501: this session has begun no request';
+COMMENT ON FUNCTION pawl_api._keep_answer(text, jsonb) IS
+'internal: what a key is answered from now on; 42501: this session has begun no request';
 
 CREATE FUNCTION pawl_api.once(key text, route text, arguments jsonb, body jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -123,12 +144,14 @@ DECLARE
     answer pg_catalog.jsonb;
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_catalog.pg_proc p
-                    WHERE p.pronamespace OPERATOR(pg_catalog.=) 'pawl_api'::pg_catalog.regnamespace AND p.proname OPERATOR(pg_catalog.=) route
+                    WHERE p.pronamespace OPERATOR(pg_catalog.=) 'pawl_api'::pg_catalog.regnamespace
+                        AND p.proname OPERATOR(pg_catalog.=) route
                       AND pg_catalog.oidvectortypes(p.proargtypes) OPERATOR(pg_catalog.=) 'jsonb, jsonb') THEN
         PERFORM pawl.raise('42883', pg_catalog.format('there is no route "%s"', route));
     END IF;
     SELECT * INTO first FROM pawl_api._first_answer(key, route,
-        pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.jsonb_build_array(arguments, body)::pg_catalog.text, 'UTF8')));
+        pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.jsonb_build_array(arguments, body)::pg_catalog.text,
+            'UTF8')));
     IF first.key IS NOT NULL THEN
         RETURN first.answer;
     END IF;
@@ -153,7 +176,8 @@ DECLARE
     removed bigint;
 BEGIN
     DELETE FROM pawl_api.answers a WHERE (a.token, a.key) IN (
-        SELECT x.token, x.key FROM pawl_api.answers x WHERE x.at < clock_timestamp() - older_than ORDER BY x.at LIMIT batch FOR UPDATE SKIP LOCKED);
+        SELECT x.token, x.key FROM pawl_api.answers x WHERE x.at < clock_timestamp() - older_than
+        ORDER BY x.at LIMIT batch FOR UPDATE SKIP LOCKED);
     GET DIAGNOSTICS removed = ROW_COUNT;
     RETURN removed;
 END

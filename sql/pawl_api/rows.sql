@@ -8,7 +8,8 @@ DECLARE
     b pawl.binding;
 BEGIN
     SELECT x.* INTO b FROM pawl.binding x
-     WHERE x.relation = to_regclass(_bound.relation) AND (_bound.state_column IS NULL OR x.state_column = _bound.state_column) ORDER BY x.state_column LIMIT 1;
+     WHERE x.relation = to_regclass(_bound.relation)
+         AND (_bound.state_column IS NULL OR x.state_column = _bound.state_column) ORDER BY x.state_column LIMIT 1;
     IF NOT FOUND THEN
         PERFORM pawl.raise('42704', format('no machine is enforced on "%s"', relation), NULL, 'GET /v1/bindings');
     END IF;
@@ -32,13 +33,17 @@ BEGIN
     END IF;
     BEGIN
         parts := CASE jsonb_typeof(given::jsonb)
-            WHEN 'array' THEN ARRAY(SELECT e FROM jsonb_array_elements_text(given::jsonb) WITH ORDINALITY x(e, n) ORDER BY n)
-            WHEN 'object' THEN ARRAY(SELECT given::jsonb ->> c::text FROM unnest(b.key_columns) WITH ORDINALITY k(c, n) ORDER BY n) END;
+            WHEN 'array' THEN ARRAY(SELECT e FROM jsonb_array_elements_text(given::jsonb) WITH ORDINALITY x(e, n)
+                ORDER BY n)
+            WHEN 'object'
+                THEN ARRAY(SELECT given::jsonb ->> c::text FROM unnest(b.key_columns) WITH ORDINALITY k(c, n)
+                    ORDER BY n) END;
     EXCEPTION WHEN invalid_text_representation THEN
         NULL;
     END;
     IF cardinality(parts) IS DISTINCT FROM cardinality(b.key_columns) OR array_position(parts, NULL) IS NOT NULL THEN
-        PERFORM pawl.raise('22023', format('the key of %s must be (%s)', b.relation, array_to_string(b.key_columns, ', ')), NULL, 'a JSON array of texts');
+        PERFORM pawl.raise('22023', format('the key of %s must be (%s)', b.relation,
+            array_to_string(b.key_columns, ', ')), NULL, 'a JSON array of texts');
     END IF;
     RETURN parts;
 END
@@ -53,12 +58,17 @@ DECLARE
     found_one jsonb;
 BEGIN
     -- a type of a user's can have a cast to json, which to_jsonb would call: of those the text is shown
-    EXECUTE format('SELECT (SELECT jsonb_object_agg(c.name, c.value) FROM (VALUES %s) c(name, value)) FROM %s t WHERE %s', (
-        SELECT string_agg(format(CASE WHEN pawl.base_type(a.atttypid) < 16384 THEN '(%L::text, to_jsonb(t.%I))' ELSE '(%L::text, to_jsonb(pawl.value_text(t.%I)))' END,
+    EXECUTE format(
+            'SELECT (SELECT jsonb_object_agg(c.name, c.value) FROM (VALUES %s) c(name, value)) FROM %s t WHERE %s', (
+        SELECT string_agg(
+            format(CASE WHEN pawl.base_type(a.atttypid) < 16384
+                THEN '(%L::text, to_jsonb(t.%I))' ELSE '(%L::text, to_jsonb(pawl.value_text(t.%I)))' END,
                                  a.attname, a.attname), ', ' ORDER BY a.attnum)
           FROM pg_attribute a WHERE a.attrelid = b.relation AND a.attnum > 0 AND NOT a.attisdropped), b.relation, (
-        SELECT string_agg(format('pawl.same_value(t.%I, %s)', a.attname, pawl.value_expression(quote_literal(key[n]) || '::text', a.atttypid, a.atttypmod)), ' AND ')
-          FROM unnest(b.key_columns) WITH ORDINALITY k(c, n) JOIN pg_attribute a ON a.attrelid = b.relation AND a.attname = k.c)) INTO found_one;
+        SELECT string_agg(format('pawl.same_value(t.%I, %s)', a.attname,
+                pawl.value_expression(quote_literal(key[n]) || '::text', a.atttypid, a.atttypmod)), ' AND ')
+          FROM unnest(b.key_columns) WITH ORDINALITY k(c, n)
+            JOIN pg_attribute a ON a.attrelid = b.relation AND a.attname = k.c)) INTO found_one;
     RETURN found_one;
 END
 $function$;
@@ -71,7 +81,8 @@ AS $function$
 BEGIN
     -- an array that is the key of one column would be taken for its value
     IF cardinality(key) = 1 THEN
-        RETURN (SELECT coalesce(jsonb_agg(to_jsonb(a)), '[]') FROM pawl.available(b.relation, key[1], b.state_column) a);
+        RETURN (SELECT coalesce(jsonb_agg(to_jsonb(a)), '[]')
+            FROM pawl.available(b.relation, key[1], b.state_column) a);
     END IF;
     RETURN (SELECT coalesce(jsonb_agg(to_jsonb(a)), '[]') FROM pawl.available(b.relation, key, b.state_column) a);
 END
@@ -89,15 +100,19 @@ DECLARE
     items jsonb := '[]';
 BEGIN
     IF b.history IS NOT NULL AND cardinality(key) = 1 THEN
-        SELECT coalesce(jsonb_agg(pawl_api._transition(h) ORDER BY h.sort_key), '[]') INTO items FROM pawl.history(b.relation, key[1], b.state_column) h;
+        SELECT coalesce(jsonb_agg(pawl_api._transition(h) ORDER BY h.sort_key), '[]') INTO items
+            FROM pawl.history(b.relation, key[1], b.state_column) h;
     ELSIF b.history IS NOT NULL THEN
-        SELECT coalesce(jsonb_agg(pawl_api._transition(h) ORDER BY h.sort_key), '[]') INTO items FROM pawl.history(b.relation, key, b.state_column) h;
+        SELECT coalesce(jsonb_agg(pawl_api._transition(h) ORDER BY h.sort_key), '[]') INTO items
+            FROM pawl.history(b.relation, key, b.state_column) h;
     END IF;
     IF found_one IS NULL AND items = '[]' THEN
         PERFORM pawl.raise('P0002', format('%s has no row (%s)', b.relation, array_to_string(key, ', ')));
     END IF;
-    RETURN jsonb_build_object('relation', b.relation::text, 'state_column', b.state_column, 'machine', b.machine, 'key', to_jsonb(key), 'row', found_one, 'state', found_one ->> b.state_column,
-        'items', items, 'next', NULL, 'available', CASE WHEN found_one IS NULL THEN '[]' ELSE pawl_api._available(b, key) END);
+    RETURN jsonb_build_object('relation', b.relation::text, 'state_column', b.state_column, 'machine', b.machine, 'key',
+        to_jsonb(key), 'row', found_one, 'state', found_one ->> b.state_column,
+        'items', items, 'next', NULL, 'available',
+        CASE WHEN found_one IS NULL THEN '[]' ELSE pawl_api._available(b, key) END);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.history(jsonb) IS
@@ -137,7 +152,8 @@ DECLARE
     b pawl.binding := pawl_api._bound(pawl_api._required(f, 'relation'), f ->> 'state_column');
     key text[] := pawl_api._key(b, f ->> 'key');
 BEGIN
-    RETURN jsonb_build_object('relation', b.relation::text, 'key', to_jsonb(key), 'state', CASE WHEN cardinality(key) = 1
+    RETURN jsonb_build_object('relation', b.relation::text, 'key', to_jsonb(key), 'state',
+        CASE WHEN cardinality(key) = 1
         THEN pawl.fire(b.relation, key[1], pawl_api._required(f, 'event'), f -> 'metadata', b.state_column)
         ELSE pawl.fire(b.relation, key, pawl_api._required(f, 'event'), f -> 'metadata', b.state_column) END);
 END

@@ -5,7 +5,9 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    RETURN (SELECT to_jsonb(f) || jsonb_build_object('tasks', pawl_api._counts(ARRAY(SELECT x.state FROM pawl_saga.tasks x WHERE x.flow_uuid = flow)))
+    RETURN (SELECT to_jsonb(f)
+        || jsonb_build_object('tasks',
+            pawl_api._counts(ARRAY(SELECT x.state FROM pawl_saga.tasks x WHERE x.flow_uuid = flow)))
               FROM pawl_saga.flows f WHERE f.flow_uuid = flow);
 END
 $function$;
@@ -28,12 +30,14 @@ BEGIN
     PERFORM pawl_api._need('pawl_saga');
     LOOP
         SELECT jsonb_agg(pawl_api._flow(f.flow_uuid) ORDER BY f.flow_uuid DESC) INTO more
-          FROM (SELECT l.flow_uuid FROM (SELECT x.flow_uuid, x.state, x.name FROM pawl_saga.flows x WHERE x.flow_uuid < before ORDER BY x.flow_uuid DESC LIMIT step) l
+          FROM (SELECT l.flow_uuid FROM (SELECT x.flow_uuid, x.state, x.name FROM pawl_saga.flows x
+              WHERE x.flow_uuid < before ORDER BY x.flow_uuid DESC LIMIT step) l
                  WHERE (states IS NULL OR l.state = ANY (states)) AND (q ->> 'name' IS NULL OR l.name = q ->> 'name')
                  ORDER BY l.flow_uuid DESC LIMIT page - jsonb_array_length(items)) f;
         items := items || coalesce(more, '[]');
         EXIT WHEN jsonb_array_length(items) = page;
-        looked_until := (SELECT x.flow_uuid FROM pawl_saga.flows x WHERE x.flow_uuid < before ORDER BY x.flow_uuid DESC OFFSET step - 1 LIMIT 1);
+        looked_until := (SELECT x.flow_uuid FROM pawl_saga.flows x WHERE x.flow_uuid < before
+            ORDER BY x.flow_uuid DESC OFFSET step - 1 LIMIT 1);
         EXIT WHEN looked_until IS NULL OR clock_timestamp() > enough;
         before := looked_until;
     END LOOP;
@@ -57,10 +61,14 @@ DECLARE
 BEGIN
     PERFORM pawl_api._need_one('flow', flow);
     RETURN pawl_api._flow(flow) || jsonb_build_object(
-        'atoms', (SELECT coalesce(jsonb_agg(to_jsonb(a) - 'flow_uuid' ORDER BY a.node), '[]') FROM pawl_saga.atoms a WHERE a.flow_uuid = flow),
-        'edges', (SELECT coalesce(jsonb_agg(jsonb_build_array(e.from_node, e.to_node) ORDER BY e.from_node, e.to_node), '[]')
-                    FROM pawl_saga.edges e JOIN pawl_saga.flows f ON f.definition_uuid = e.definition_uuid WHERE f.flow_uuid = flow),
-        'runs', (SELECT coalesce(jsonb_agg(to_jsonb(r) - 'flow_uuid' ORDER BY r.run), '[]') FROM pawl_saga.runs r WHERE r.flow_uuid = flow),
+        'atoms', (SELECT coalesce(jsonb_agg(to_jsonb(a) - 'flow_uuid' ORDER BY a.node), '[]') FROM pawl_saga.atoms a
+            WHERE a.flow_uuid = flow),
+        'edges',
+        (SELECT coalesce(jsonb_agg(jsonb_build_array(e.from_node, e.to_node) ORDER BY e.from_node, e.to_node), '[]')
+                    FROM pawl_saga.edges e JOIN pawl_saga.flows f ON f.definition_uuid = e.definition_uuid
+                    WHERE f.flow_uuid = flow),
+        'runs', (SELECT coalesce(jsonb_agg(to_jsonb(r) - 'flow_uuid' ORDER BY r.run), '[]') FROM pawl_saga.runs r
+            WHERE r.flow_uuid = flow),
         'outputs', pawl_saga.outputs(flow), 'failures', pawl_saga.failures(flow), 'diagram', pawl_saga.diagram(flow));
 END
 $function$;
@@ -108,7 +116,8 @@ DECLARE
 BEGIN
     PERFORM pawl_api._need_one('flow', flow);
     SELECT jsonb_agg(to_jsonb(l) - 'flow_uuid' ORDER BY l.created_at, l.id) INTO items
-      FROM (SELECT x.* FROM pawl_saga.timeline x WHERE x.flow_uuid = flow AND (x.created_at, x.id) > (after[1]::timestamptz, after[2]::uuid) ORDER BY x.created_at, x.id LIMIT page) l;
+      FROM (SELECT x.* FROM pawl_saga.timeline x WHERE x.flow_uuid = flow
+          AND (x.created_at, x.id) > (after[1]::timestamptz, after[2]::uuid) ORDER BY x.created_at, x.id LIMIT page) l;
     RETURN pawl_api._page(items, page, 'created_at', 'id');
 END
 $function$;
@@ -130,7 +139,8 @@ DECLARE
     made uuid;
 BEGIN
     made := pawl_saga.start(pawl_api._required(b, 'name'), coalesce(b -> 'inputs', '{}'),
-        coalesce((b ->> 'defer_reverts')::boolean, false), coalesce((b ->> 'never_resolve')::boolean, false), (b ->> 'version')::integer);
+        coalesce((b ->> 'defer_reverts')::boolean, false), coalesce((b ->> 'never_resolve')::boolean, false),
+        (b ->> 'version')::integer);
     RETURN pawl_api.get_flow(jsonb_build_object('flow', made));
 END
 $function$;
@@ -175,7 +185,8 @@ DECLARE
 BEGIN
     PERFORM pawl_api._need('pawl_saga');
     SELECT jsonb_agg(to_jsonb(j) ORDER BY j.job_uuid DESC) INTO items
-      FROM (SELECT x.* FROM pawl_saga.jobs x WHERE x.job_uuid < before AND (q ->> 'state' IS NULL OR x.state = ANY (string_to_array(q ->> 'state', ',')))
+      FROM (SELECT x.* FROM pawl_saga.jobs x
+          WHERE x.job_uuid < before AND (q ->> 'state' IS NULL OR x.state = ANY (string_to_array(q ->> 'state', ',')))
                AND (q ->> 'board' IS NULL OR x.board = q ->> 'board') ORDER BY x.job_uuid DESC LIMIT page) j;
     RETURN pawl_api._page(items, page, 'job_uuid');
 END
@@ -219,8 +230,8 @@ DECLARE
     b jsonb := pawl_api._order('pawl_saga', body, '{name,flow,inputs,details,priority,board}');
     made uuid;
 BEGIN
-    made := pawl_saga.post(pawl_api._required(b, 'name'), b ->> 'flow', coalesce(b -> 'inputs', '{}'), coalesce(b -> 'details', '{}'),
-        coalesce(b ->> 'priority', 'NORMAL'), coalesce(b ->> 'board', 'default'));
+    made := pawl_saga.post(pawl_api._required(b, 'name'), b ->> 'flow', coalesce(b -> 'inputs', '{}'),
+        coalesce(b -> 'details', '{}'), coalesce(b ->> 'priority', 'NORMAL'), coalesce(b ->> 'board', 'default'));
     RETURN pawl_api.get_job(jsonb_build_object('job', made));
 END
 $function$;

@@ -5,8 +5,10 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    RETURN jsonb_build_object('sort_key', l.sort_key, 'from_state', l.from_state, 'to_state', l.to_state, 'event', l.event, 'processor', l.processor, 'actor', l.actor,
-        'correlation_id', l.correlation_id, 'metadata', l.metadata, 'machine_version', l.machine_version, 'created_at', l.created_at);
+    RETURN jsonb_build_object('sort_key', l.sort_key, 'from_state', l.from_state, 'to_state', l.to_state, 'event',
+        l.event, 'processor', l.processor, 'actor', l.actor,
+        'correlation_id', l.correlation_id, 'metadata', l.metadata, 'machine_version', l.machine_version, 'created_at',
+        l.created_at);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._transition(record) IS 'internal: an entry of a log';
@@ -17,7 +19,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     RETURN jsonb_build_object('person', current_setting('pawl_api.person', true), 'role', current_user,
-        'scopes', to_jsonb(string_to_array(current_setting('pawl_api.scopes', true), ',')), 'expires_at', nullif(current_setting('pawl_api.expires_at', true), '')::timestamptz,
+        'scopes', to_jsonb(string_to_array(current_setting('pawl_api.scopes', true), ',')), 'expires_at',
+        nullif(current_setting('pawl_api.expires_at', true), '')::timestamptz,
         'database', current_database(), 'version', (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'pawl'),
         'packs', (SELECT jsonb_agg(e.extname ORDER BY e.extname) FROM pg_extension e WHERE e.extname LIKE 'pawl%'));
 END

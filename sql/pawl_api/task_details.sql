@@ -16,7 +16,8 @@ BEGIN
     END IF;
     RETURN pawl_api._step(found_one) || jsonb_build_object('handler_options', found_one.handler_options,
         'readiness', (SELECT to_jsonb(r) FROM pawl_dag.step_readiness(task, ARRAY[step]) r),
-        'transitions', (SELECT coalesce(jsonb_agg(pawl_api._transition(l) ORDER BY l.sort_key), '[]') FROM pawl_dag.step_transitions_log l WHERE l.task_uuid = task AND l.step_uuid = step));
+        'transitions', (SELECT coalesce(jsonb_agg(pawl_api._transition(l) ORDER BY l.sort_key), '[]')
+            FROM pawl_dag.step_transitions_log l WHERE l.task_uuid = task AND l.step_uuid = step));
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.get_step(jsonb) IS
@@ -24,8 +25,8 @@ COMMENT ON FUNCTION pawl_api.get_step(jsonb) IS
 q: task, step (their ids). Returns the answer as JSON.
 Errors: P0002 no such step; 22023 task or step is not a uuid; 0A000 pawl_dag is not installed. Privileges:
 pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
-Example: SELECT
-pawl_api.get_step(''{"task": "01890000-0000-7000-8000-000000000001", "step": "01890000-0000-7000-8000-000000000002"}'')';
+Example: SELECT pawl_api.get_step(''{"task": "01890000-0000-7000-8000-000000000001",
+"step": "01890000-0000-7000-8000-000000000002"}'')';
 
 CREATE FUNCTION pawl_api.list_steps(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -40,9 +41,11 @@ DECLARE
 BEGIN
     PERFORM pawl_api._need_one('task', task);
     SELECT coalesce(jsonb_agg(pawl_api._step(s) ORDER BY s.level, s.name), '[]') INTO items
-      FROM (SELECT s.* FROM pawl_dag.steps s WHERE s.task_uuid = task AND (after IS NULL OR (s.level, s.name) > (after[1]::integer, after[2])) ORDER BY s.level, s.name LIMIT page) s;
+      FROM (SELECT s.* FROM pawl_dag.steps s WHERE s.task_uuid = task AND (after IS NULL
+          OR (s.level, s.name) > (after[1]::integer, after[2])) ORDER BY s.level, s.name LIMIT page) s;
     RETURN jsonb_build_object('items', items, 'next', CASE WHEN jsonb_array_length(items) = page
-        THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'level'], items #>> ARRAY[(page - 1)::text, 'name']]) END);
+        THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'level'],
+        items #>> ARRAY[(page - 1)::text, 'name']]) END);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.list_steps(jsonb) IS
@@ -66,8 +69,11 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = step) THEN
         PERFORM pawl.raise('P0002', format('there is no step %s of task %s', step, task));
     END IF;
-    RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(a) - 'transition_id' || jsonb_build_object('transition_uuid', a.transition_id) ORDER BY a.sort_key), '[]')
-                                          FROM pawl_dag.step_results a WHERE a.task_uuid = task AND a.step_uuid = step), 'next', NULL);
+    RETURN jsonb_build_object(
+        'items', (SELECT
+                    coalesce(jsonb_agg(to_jsonb(a) - 'transition_id'
+                        || jsonb_build_object('transition_uuid', a.transition_id) ORDER BY a.sort_key), '[]')
+            FROM pawl_dag.step_results a WHERE a.task_uuid = task AND a.step_uuid = step), 'next', NULL);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.step_audit(jsonb) IS
@@ -76,7 +82,8 @@ q: task, step (their ids). Returns the answer as JSON.
 Errors: P0002 no such step; 22023 task or step is not a uuid; 0A000 pawl_dag is not installed. Privileges:
 pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
 Example: SELECT
-pawl_api.step_audit(''{"task": "01890000-0000-7000-8000-000000000001", "step": "01890000-0000-7000-8000-000000000002"}'')';
+pawl_api.step_audit(''{"task": "01890000-0000-7000-8000-000000000001", "step": '
+'"01890000-0000-7000-8000-000000000002"}'')';
 
 CREATE FUNCTION pawl_api.task_transitions(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -90,8 +97,11 @@ DECLARE
 BEGIN
     PERFORM pawl_api._need_one('task', task);
     SELECT coalesce(jsonb_agg(pawl_api._transition(l) ORDER BY l.sort_key), '[]') INTO items
-      FROM (SELECT l.* FROM pawl_dag.task_transitions_log l WHERE l.task_uuid = task AND l.sort_key > after ORDER BY l.sort_key LIMIT page) l;
-    RETURN jsonb_build_object('items', items, 'next', CASE WHEN jsonb_array_length(items) = page THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'sort_key']]) END);
+      FROM (SELECT l.* FROM pawl_dag.task_transitions_log l WHERE l.task_uuid = task AND l.sort_key > after
+          ORDER BY l.sort_key LIMIT page) l;
+    RETURN jsonb_build_object('items', items, 'next',
+        CASE WHEN jsonb_array_length(items) = page
+            THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'sort_key']]) END);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.task_transitions(jsonb) IS
@@ -111,7 +121,8 @@ DECLARE
     task uuid := pawl_api._uuid(q, 'task');
 BEGIN
     PERFORM pawl_api._need_one('task', task);
-    RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(r) ORDER BY r.level, r.name), '[]') FROM pawl_dag.step_readiness(task) r), 'next', NULL);
+    RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(r) ORDER BY r.level, r.name), '[]')
+        FROM pawl_dag.step_readiness(task) r), 'next', NULL);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.task_readiness(jsonb) IS
@@ -170,15 +181,18 @@ AS $function$
 DECLARE
     task uuid := pawl_api._uuid(q, 'task');
     step uuid := pawl_api._uuid(q, 'step');
-    b jsonb := pawl_api._object(body, CASE action WHEN 'complete' THEN '{reason,result}'::text[] WHEN 'cancel' THEN '{reason,descendants}' ELSE '{reason}' END);
+    b jsonb := pawl_api._object(body, CASE action WHEN 'complete' THEN '{reason,result}'::text[]
+        WHEN 'cancel' THEN '{reason,descendants}' ELSE '{reason}' END);
     moved boolean;
 BEGIN
     PERFORM pawl_api._need('pawl_dag');
     CASE action
         WHEN 'retry' THEN moved := pawl_dag.reset_step(task, step, pawl_api._required(b, 'reason'));
         WHEN 'resolve' THEN moved := pawl_dag.resolve_step(task, step, pawl_api._required(b, 'reason'));
-        WHEN 'complete' THEN moved := pawl_dag.complete_step_manually(task, step, b -> 'result', pawl_api._required(b, 'reason'));
-        WHEN 'cancel' THEN moved := pawl_dag.cancel_step(task, step, b ->> 'reason', coalesce(b ->> 'descendants', 'cancel')) > 0;
+        WHEN 'complete'
+            THEN moved := pawl_dag.complete_step_manually(task, step, b -> 'result', pawl_api._required(b, 'reason'));
+        WHEN 'cancel' THEN moved :=
+            pawl_dag.cancel_step(task, step, b ->> 'reason', coalesce(b ->> 'descendants', 'cancel')) > 0;
     END CASE;
     RETURN pawl_api.get_step(q) || jsonb_build_object('moved', moved);
 END
@@ -267,7 +281,8 @@ Errors: P0002 no such step; 22023 task or step is not a uuid; 22023 an invalid b
 0A000 pawl_dag is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of
 the role on the tables.
 Example: SELECT
-pawl_api.retry_step(''{"task": "01890000-0000-7000-8000-000000000001", "step": "01890000-0000-7000-8000-000000000002"}'',
+pawl_api.retry_step(''{"task": "01890000-0000-7000-8000-000000000001", "step": '
+'"01890000-0000-7000-8000-000000000002"}'',
 ''{"reason": "server is back"}'')';
 
 CREATE FUNCTION pawl_api.resolve_step(q jsonb, body jsonb) RETURNS jsonb
@@ -280,7 +295,8 @@ Errors: P0002 no such step; 22023 task or step is not a uuid; 22023 an invalid b
 0A000 pawl_dag is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of
 the role on the tables.
 Example: SELECT
-pawl_api.resolve_step(''{"task": "01890000-0000-7000-8000-000000000001", "step": "01890000-0000-7000-8000-000000000002"}'',
+pawl_api.resolve_step(''{"task": "01890000-0000-7000-8000-000000000001", "step": '
+'"01890000-0000-7000-8000-000000000002"}'',
 ''{"reason": "sent by hand"}'')';
 
 CREATE FUNCTION pawl_api.complete_step(q jsonb, body jsonb) RETURNS jsonb
@@ -293,7 +309,8 @@ Errors: P0002 no such step; 22023 task or step is not a uuid; 22023 an invalid b
 pawl_dag.complete_step_manually; 0A000 pawl_dag is not installed. Privileges: pawl_admin, pawl_operator,
 pawl_worker, pawl_reader; with the rights of the role on the tables.
 Example: SELECT
-pawl_api.complete_step(''{"task": "01890000-0000-7000-8000-000000000001", "step": "01890000-0000-7000-8000-000000000002"}'',
+pawl_api.complete_step(''{"task": "01890000-0000-7000-8000-000000000001", "step": '
+'"01890000-0000-7000-8000-000000000002"}'',
 ''{"reason": "sent by hand", "result": {"id": 7}}'')';
 
 CREATE FUNCTION pawl_api.cancel_step(q jsonb, body jsonb) RETURNS jsonb
@@ -307,5 +324,6 @@ Errors: P0002 no such step; 22023 task or step is not a uuid; 22023 an invalid b
 0A000 pawl_dag is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of
 the role on the tables.
 Example: SELECT
-pawl_api.cancel_step(''{"task": "01890000-0000-7000-8000-000000000001", "step": "01890000-0000-7000-8000-000000000002"}'',
+pawl_api.cancel_step(''{"task": "01890000-0000-7000-8000-000000000001", "step": '
+'"01890000-0000-7000-8000-000000000002"}'',
 ''{"reason": "not needed"}'')';

@@ -5,11 +5,15 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    RETURN jsonb_build_object('task_uuid', t.task_uuid, 'template_uuid', t.template_uuid, 'namespace', t.namespace, 'name', t.name, 'version', t.version,
+    RETURN jsonb_build_object('task_uuid', t.task_uuid, 'template_uuid', t.template_uuid, 'namespace', t.namespace,
+        'name', t.name, 'version', t.version,
         'state', t.state, 'priority', t.priority, 'identity_key', t.identity_key, 'correlation_id', t.correlation_id,
-        'steps', jsonb_build_object('total', t.steps_total, 'blocked', t.steps_blocked, 'ready', t.steps_ready, 'in_flight', t.steps_in_flight,
-            'waiting', t.steps_waiting, 'failed', t.steps_failed, 'satisfied', t.steps_satisfied, 'cancelled', t.steps_cancelled),
-        'created_at', t.created_at, 'entered_at', t.entered_at, 'deadline_at', t.deadline_at, 'completed_at', t.completed_at, 'error', t.error);
+        'steps', jsonb_build_object('total', t.steps_total, 'blocked', t.steps_blocked, 'ready', t.steps_ready,
+            'in_flight', t.steps_in_flight,
+            'waiting', t.steps_waiting, 'failed', t.steps_failed, 'satisfied', t.steps_satisfied, 'cancelled',
+            t.steps_cancelled),
+        'created_at', t.created_at, 'entered_at', t.entered_at, 'deadline_at', t.deadline_at, 'completed_at',
+        t.completed_at, 'error', t.error);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._task(record) IS 'internal: a task as lists show it';
@@ -19,9 +23,12 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    RETURN jsonb_build_object('step_uuid', s.step_uuid, 'task_uuid', s.task_uuid, 'name', s.name, 'state', s.state, 'handler', s.handler, 'level', s.level,
-        'attempts', s.attempts, 'max_attempts', s.max_attempts, 'retryable', s.retryable, 'permanent', s.permanent, 'optional', s.optional,
-        'worker', s.worker_uuid, 'lease_until', s.lease_until, 'next_retry_at', s.next_retry_at, 'last_attempted_at', s.last_attempted_at,
+    RETURN jsonb_build_object('step_uuid', s.step_uuid, 'task_uuid', s.task_uuid, 'name', s.name, 'state', s.state,
+        'handler', s.handler, 'level', s.level,
+        'attempts', s.attempts, 'max_attempts', s.max_attempts, 'retryable', s.retryable, 'permanent', s.permanent,
+        'optional', s.optional,
+        'worker', s.worker_uuid, 'lease_until', s.lease_until, 'next_retry_at', s.next_retry_at, 'last_attempted_at',
+        s.last_attempted_at,
         'last_failure_at', s.last_failure_at, 'created_at', s.created_at, 'result', s.result, 'error', s.error);
 END
 $function$;
@@ -48,21 +55,27 @@ BEGIN
     IF q ? 'identity_key' THEN
         SELECT jsonb_agg(pawl_api._task(f) ORDER BY f.task_uuid DESC) INTO items
           FROM (SELECT t.* FROM (SELECT DISTINCT x.namespace, x.name FROM pawl_dag.templates x) k
-                  JOIN pawl_dag.tasks t ON t.namespace = k.namespace AND t.name = k.name AND t.identity_key = q ->> 'identity_key'
-                 WHERE t.task_uuid < before AND (states IS NULL OR t.state = ANY (states)) AND (q ->> 'name' IS NULL OR t.name = q ->> 'name')
-                   AND (q ->> 'namespace' IS NULL OR t.namespace = q ->> 'namespace') AND t.created_at >= since AND t.created_at < until
+                  JOIN pawl_dag.tasks t ON t.namespace = k.namespace AND t.name = k.name
+                      AND t.identity_key = q ->> 'identity_key'
+                 WHERE t.task_uuid < before AND (states IS NULL OR t.state = ANY (states))
+                     AND (q ->> 'name' IS NULL OR t.name = q ->> 'name')
+                   AND (q ->> 'namespace' IS NULL OR t.namespace = q ->> 'namespace') AND t.created_at >= since
+                   AND t.created_at < until
                  ORDER BY t.task_uuid DESC LIMIT page) f;
         RETURN pawl_api._page(items, page, 'task_uuid');
     END IF;
     LOOP
         SELECT jsonb_agg(pawl_api._task(f) ORDER BY f.task_uuid DESC) INTO more
-          FROM (SELECT t.* FROM (SELECT x.* FROM pawl_dag.tasks x WHERE x.task_uuid < before ORDER BY x.task_uuid DESC LIMIT step) t
+          FROM (SELECT t.*
+              FROM (SELECT x.* FROM pawl_dag.tasks x WHERE x.task_uuid < before ORDER BY x.task_uuid DESC LIMIT step) t
                  WHERE (states IS NULL OR t.state = ANY (states)) AND (q ->> 'name' IS NULL OR t.name = q ->> 'name')
-                   AND (q ->> 'namespace' IS NULL OR t.namespace = q ->> 'namespace') AND t.created_at >= since AND t.created_at < until
+                   AND (q ->> 'namespace' IS NULL OR t.namespace = q ->> 'namespace') AND t.created_at >= since
+                   AND t.created_at < until
                  ORDER BY t.task_uuid DESC LIMIT page - jsonb_array_length(items)) f;
         items := items || coalesce(more, '[]');
         EXIT WHEN jsonb_array_length(items) = page;
-        looked_until := (SELECT x.task_uuid FROM pawl_dag.tasks x WHERE x.task_uuid < before ORDER BY x.task_uuid DESC OFFSET step - 1 LIMIT 1);
+        looked_until := (SELECT x.task_uuid FROM pawl_dag.tasks x WHERE x.task_uuid < before
+            ORDER BY x.task_uuid DESC OFFSET step - 1 LIMIT 1);
         EXIT WHEN looked_until IS NULL OR clock_timestamp() > enough;
         before := looked_until;
     END LOOP;
@@ -92,8 +105,10 @@ BEGIN
         PERFORM pawl.raise('P0002', format('there is no task %s', task));
     END IF;
     RETURN pawl_api._task(found_one) || jsonb_build_object('context', found_one.context,
-        'workflow_steps', (SELECT coalesce(jsonb_agg(pawl_api._step(s) ORDER BY s.level, s.name), '[]') FROM pawl_dag.steps s WHERE s.task_uuid = task),
-        'edges', (SELECT coalesce(jsonb_agg(jsonb_build_array(e.parent_uuid, e.child_uuid)), '[]') FROM pawl_dag.edges e WHERE e.task_uuid = task));
+        'workflow_steps', (SELECT coalesce(jsonb_agg(pawl_api._step(s) ORDER BY s.level, s.name), '[]')
+            FROM pawl_dag.steps s WHERE s.task_uuid = task),
+        'edges', (SELECT coalesce(jsonb_agg(jsonb_build_array(e.parent_uuid, e.child_uuid)), '[]') FROM pawl_dag.edges e
+            WHERE e.task_uuid = task));
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.get_task(jsonb) IS
@@ -108,11 +123,14 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    b jsonb := pawl_api._order('pawl_dag', body, '{name,context,namespace,version,priority,identity_key,correlation_id,parent_correlation_id}');
+    b jsonb := pawl_api._order('pawl_dag', body,
+        '{name,context,namespace,version,priority,identity_key,correlation_id,parent_correlation_id}');
     made uuid;
 BEGIN
-    made := pawl_dag.start_task(pawl_api._required(b, 'name'), coalesce(b -> 'context', '{}'), coalesce(b ->> 'namespace', 'default'),
-        b ->> 'version', coalesce((b ->> 'priority')::integer, 0), b ->> 'identity_key', (b ->> 'correlation_id')::uuid, (b ->> 'parent_correlation_id')::uuid);
+    made := pawl_dag.start_task(pawl_api._required(b, 'name'), coalesce(b -> 'context', '{}'),
+        coalesce(b ->> 'namespace', 'default'),
+        b ->> 'version', coalesce((b ->> 'priority')::integer, 0), b ->> 'identity_key', (b ->> 'correlation_id')::uuid,
+        (b ->> 'parent_correlation_id')::uuid);
     RETURN pawl_api.get_task(jsonb_build_object('task', made));
 END
 $function$;

@@ -10,12 +10,18 @@ DECLARE
     items jsonb;
 BEGIN
     PERFORM pawl_api._need('pawl_dag');
-    SELECT coalesce(jsonb_agg(jsonb_build_object('namespace', t.namespace, 'name', t.name, 'version', t.version, 'template_uuid', t.template_uuid, 'description', t.description,
-               'steps', t.steps_total, 'created_at', t.created_at) ORDER BY t.namespace, t.name, t.version), '[]') INTO items
-      FROM (SELECT t.* FROM pawl_dag.templates t WHERE (after IS NULL OR (t.namespace, t.name, t.version) > (after[1], after[2], after[3])) AND (q ->> 'namespace' IS NULL OR t.namespace = q ->> 'namespace')
+    SELECT coalesce(
+        jsonb_agg(jsonb_build_object('namespace', t.namespace, 'name', t.name, 'version', t.version, 'template_uuid',
+            t.template_uuid, 'description', t.description,
+               'steps', t.steps_total, 'created_at', t.created_at) ORDER BY t.namespace, t.name, t.version), '[]')
+        INTO items
+      FROM (SELECT t.* FROM pawl_dag.templates t
+          WHERE (after IS NULL OR (t.namespace, t.name, t.version) > (after[1], after[2], after[3]))
+              AND (q ->> 'namespace' IS NULL OR t.namespace = q ->> 'namespace')
              ORDER BY t.namespace, t.name, t.version LIMIT page) t;
     RETURN jsonb_build_object('items', items, 'next', CASE WHEN jsonb_array_length(items) = page
-        THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'namespace'], items #>> ARRAY[(page - 1)::text, 'name'], items #>> ARRAY[(page - 1)::text, 'version']]) END);
+        THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'namespace'],
+        items #>> ARRAY[(page - 1)::text, 'name'], items #>> ARRAY[(page - 1)::text, 'version']]) END);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.list_templates(jsonb) IS
@@ -33,11 +39,14 @@ DECLARE
     t record;
 BEGIN
     PERFORM pawl_api._need('pawl_dag');
-    SELECT x.* INTO t FROM pawl_dag.templates x WHERE x.namespace = q ->> 'namespace' AND x.name = q ->> 'name' AND x.version = q ->> 'version';
+    SELECT x.* INTO t FROM pawl_dag.templates x
+        WHERE x.namespace = q ->> 'namespace' AND x.name = q ->> 'name' AND x.version = q ->> 'version';
     IF NOT FOUND THEN
-        PERFORM pawl.raise('P0002', format('there is no template %s/%s/%s', q ->> 'namespace', q ->> 'name', q ->> 'version'));
+        PERFORM pawl.raise('P0002',
+            format('there is no template %s/%s/%s', q ->> 'namespace', q ->> 'name', q ->> 'version'));
     END IF;
-    RETURN jsonb_build_object('namespace', t.namespace, 'name', t.name, 'version', t.version, 'template_uuid', t.template_uuid, 'description', t.description, 'steps', t.steps_total,
+    RETURN jsonb_build_object('namespace', t.namespace, 'name', t.name, 'version', t.version, 'template_uuid',
+        t.template_uuid, 'description', t.description, 'steps', t.steps_total,
         'created_at', t.created_at, 'configuration', t.configuration);
 END
 $function$;
@@ -58,15 +67,21 @@ DECLARE
     items jsonb;
 BEGIN
     PERFORM pawl_api._need('pawl_dag');
-    SELECT coalesce(jsonb_agg(jsonb_build_object('entry_uuid', d.entry_uuid, 'task_uuid', d.task_uuid, 'template', (SELECT t.name FROM pawl_dag.tasks t WHERE t.task_uuid = d.task_uuid),
-               'original_state', d.original_state, 'reason', d.reason, 'dlq_timestamp', d.dlq_timestamp, 'resolution_status', d.resolution_status,
-               'resolution_timestamp', d.resolution_timestamp, 'resolution_notes', d.resolution_notes, 'resolved_by', d.resolved_by) ORDER BY d.dlq_timestamp DESC, d.entry_uuid DESC), '[]') INTO items
+    SELECT coalesce(
+        jsonb_agg(jsonb_build_object('entry_uuid', d.entry_uuid, 'task_uuid', d.task_uuid, 'template',
+            (SELECT t.name FROM pawl_dag.tasks t WHERE t.task_uuid = d.task_uuid),
+               'original_state', d.original_state, 'reason', d.reason, 'dlq_timestamp', d.dlq_timestamp,
+               'resolution_status', d.resolution_status,
+               'resolution_timestamp', d.resolution_timestamp, 'resolution_notes', d.resolution_notes, 'resolved_by',
+            d.resolved_by) ORDER BY d.dlq_timestamp DESC, d.entry_uuid DESC), '[]') INTO items
       FROM (SELECT d.* FROM pawl_dag.dlq d
              WHERE (after IS NULL OR (d.dlq_timestamp, d.entry_uuid) < (after[1]::timestamptz, after[2]::uuid))
-               AND (q ->> 'status' IS NULL OR d.resolution_status = q ->> 'status') AND (q ->> 'reason' IS NULL OR d.reason = q ->> 'reason')
+               AND (q ->> 'status' IS NULL OR d.resolution_status = q ->> 'status')
+               AND (q ->> 'reason' IS NULL OR d.reason = q ->> 'reason')
              ORDER BY d.dlq_timestamp DESC, d.entry_uuid DESC LIMIT page) d;
     RETURN jsonb_build_object('items', items, 'next', CASE WHEN jsonb_array_length(items) = page
-        THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'dlq_timestamp'], items #>> ARRAY[(page - 1)::text, 'entry_uuid']]) END);
+        THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'dlq_timestamp'],
+        items #>> ARRAY[(page - 1)::text, 'entry_uuid']]) END);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.list_dlq(jsonb) IS
@@ -85,7 +100,8 @@ DECLARE
     task uuid := pawl_api._uuid(q, 'task');
 BEGIN
     PERFORM pawl_api._need_one('task', task);
-    RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(d) ORDER BY d.dlq_timestamp DESC), '[]') FROM pawl_dag.dlq d WHERE d.task_uuid = task), 'next', NULL);
+    RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(d) ORDER BY d.dlq_timestamp DESC), '[]')
+        FROM pawl_dag.dlq d WHERE d.task_uuid = task), 'next', NULL);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.get_dlq(jsonb) IS
@@ -101,7 +117,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     PERFORM pawl_api._need('pawl_dag');
-    RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(d) ORDER BY d.reason), '[]') FROM pawl_dag.dlq_reasons d), 'next', NULL);
+    RETURN jsonb_build_object('items',
+        (SELECT coalesce(jsonb_agg(to_jsonb(d) ORDER BY d.reason), '[]') FROM pawl_dag.dlq_reasons d), 'next', NULL);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.dlq_stats(jsonb) IS

@@ -9,9 +9,12 @@ DECLARE
 BEGIN
     PERFORM pawl_api._need_one('task', task);
     RETURN jsonb_build_object('next', NULL, 'items', (
-        SELECT coalesce(jsonb_agg(jsonb_build_object('step_uuid', t.step_uuid, 'began_at', t.created_at, 'ended_at', t.ended_at) ORDER BY t.created_at), '[]')
+        SELECT coalesce(
+                    jsonb_agg(jsonb_build_object('step_uuid', t.step_uuid, 'began_at', t.created_at, 'ended_at',
+                        t.ended_at) ORDER BY t.created_at), '[]')
           FROM (SELECT DISTINCT ON (w.step_uuid) w.* FROM (
-                    SELECT l.step_uuid, l.to_state, l.sort_key, l.created_at, lead(l.created_at) OVER (PARTITION BY l.step_uuid ORDER BY l.sort_key) AS ended_at
+                    SELECT l.step_uuid, l.to_state, l.sort_key, l.created_at,
+                    lead(l.created_at) OVER (PARTITION BY l.step_uuid ORDER BY l.sort_key) AS ended_at
                       FROM pawl_dag.step_transitions_log l WHERE l.task_uuid = task) w
                  WHERE w.to_state = 'in_progress' ORDER BY w.step_uuid, w.sort_key DESC) t));
 END

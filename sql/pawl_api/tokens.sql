@@ -1,13 +1,14 @@
 CREATE SCHEMA pawl_api;
 COMMENT ON SCHEMA pawl_api IS 'the HTTP API of pawld: who may call it, and one function a route';
 
--- pawld logs in as this role and becomes, for the length of a request, the role of a token. It inherits nothing of the roles that it
--- may become. It belongs to the cluster and stays when the extension goes.
+-- pawld logs in as this role and becomes, for the length of a request, the role of a token. It inherits nothing of the
+-- roles that it may become. It belongs to the cluster and stays when the extension goes.
 DO $roles$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = 'pawl_authenticator') THEN
         CREATE ROLE pawl_authenticator NOLOGIN NOINHERIT;
-        COMMENT ON ROLE pawl_authenticator IS 'pawl: the HTTP API logs in as it and becomes the role of a token; grant it the roles that tokens may have';
+        COMMENT ON ROLE pawl_authenticator IS
+        'pawl: the HTTP API logs in as it and becomes the role of a token; grant it the roles that tokens may have';
     END IF;
 EXCEPTION WHEN duplicate_object OR unique_violation THEN
     NULL;  -- another database of the cluster creates the extension at this moment
@@ -28,11 +29,14 @@ CREATE TABLE pawl_api.tokens (
     last_used_at timestamptz,
     revoked_at timestamptz
 );
-COMMENT ON TABLE pawl_api.tokens IS 'who may call the HTTP API; written by pawl_api.create_token, pawl_api.accept_certificate and pawl_api.revoke_token';
-COMMENT ON COLUMN pawl_api.tokens.digest IS 'SHA-256 of the token, or of the client certificate in DER; the token itself is nowhere';
+COMMENT ON TABLE pawl_api.tokens IS
+'who may call the HTTP API; written by pawl_api.create_token, pawl_api.accept_certificate and pawl_api.revoke_token';
+COMMENT ON COLUMN pawl_api.tokens.digest IS
+'SHA-256 of the token, or of the client certificate in DER; the token itself is nowhere';
 COMMENT ON COLUMN pawl_api.tokens.role IS 'the role that requests run as; pawl_authenticator must be a member of it';
 COMMENT ON COLUMN pawl_api.tokens.person IS 'who acts: pawl.processor of the request, so logs and audits name it';
-COMMENT ON COLUMN pawl_api.tokens.scopes IS 'read: GET; operate: the rest too. The role decides what is allowed, the scope only narrows it';
+COMMENT ON COLUMN pawl_api.tokens.scopes IS
+'read: GET; operate: the rest too. The role decides what is allowed, the scope only narrows it';
 COMMENT ON COLUMN pawl_api.tokens.last_used_at IS 'to the minute';
 SELECT pg_catalog.pg_extension_config_dump('pawl_api.tokens', '');
 
@@ -45,7 +49,8 @@ CREATE TABLE pawl_api.answers (
     at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     PRIMARY KEY (token, key)
 );
-COMMENT ON TABLE pawl_api.answers IS 'idempotency keys of requests that were carried out, with what was answered; one transaction writes both';
+COMMENT ON TABLE pawl_api.answers IS
+'idempotency keys of requests that were carried out, with what was answered; one transaction writes both';
 COMMENT ON COLUMN pawl_api.answers.request IS 'SHA-256 of the arguments: the same key with another request is rejected';
 CREATE INDEX answers_at ON pawl_api.answers (at);
 
@@ -58,11 +63,14 @@ DECLARE
 BEGIN
     SELECT r.* INTO found_one FROM pg_roles r WHERE r.rolname = role;
     IF NOT FOUND THEN
-        PERFORM pawl.raise('42704', format('there is no role "%s"', role), NULL, format('create role %I nologin in role pawl_reader', role));
+        PERFORM pawl.raise('42704', format('there is no role "%s"', role), NULL,
+            format('create role %I nologin in role pawl_reader', role));
     ELSIF found_one.rolsuper THEN
-        PERFORM pawl.raise('42501', format('role "%s" is a superuser', role), 'A token cannot be issued for a superuser.', 'pawl_operator or pawl_reader');
+        PERFORM pawl.raise('42501', format('role "%s" is a superuser', role),
+            'A token cannot be issued for a superuser.', 'pawl_operator or pawl_reader');
     ELSIF NOT pg_has_role('pawl_authenticator', role, 'MEMBER') THEN
-        PERFORM pawl.raise('42501', format('pawl_authenticator is not a member of role "%s"', role), NULL, format('grant %I to pawl_authenticator', role));
+        PERFORM pawl.raise('42501', format('pawl_authenticator is not a member of role "%s"', role), NULL,
+            format('grant %I to pawl_authenticator', role));
     ELSIF coalesce(person, '') = '' THEN
         PERFORM pawl.raise('22023', 'person must not be empty');
     ELSIF scopes IS NULL OR scopes = '{}' OR NOT scopes <@ '{read,operate}' THEN
@@ -70,15 +78,19 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._token_role(name, text, text[]) IS 'internal: rejects invalid roles, persons and scopes of tokens (42704, 42501, 22023)';
+COMMENT ON FUNCTION pawl_api._token_role(name, text, text[]) IS
+'internal: rejects invalid roles, persons and scopes of tokens (42704, 42501, 22023)';
 
-CREATE FUNCTION pawl_api.create_token(role name, person text, scopes text[] DEFAULT '{read}', valid interval DEFAULT NULL, note text DEFAULT NULL) RETURNS text
+CREATE FUNCTION pawl_api.create_token(role name, person text, scopes text[] DEFAULT '{read}',
+        valid interval DEFAULT NULL, note text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     -- two random uuids: 244 bits of the server's own strong random numbers
-    secret text := 'pawl_' || rtrim(translate(encode(sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 'base64'), '+/', '-_'), '=');
+    secret text := 'pawl_'
+        || rtrim(translate(encode(sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 'base64'), '+/',
+            '-_'), '=');
 BEGIN
     PERFORM pawl_api._token_role(role, person, scopes);
     INSERT INTO pawl_api.tokens (digest, role, person, scopes, expires_at, note)
@@ -94,7 +106,8 @@ Errors: 42704 no such role; 42501 a superuser, or pawl_authenticator is not a me
 person or scopes. Privileges: pawl_admin.
 Example: SELECT pawl_api.create_token(''pawl_reader'', ''Ada'')';
 
-CREATE FUNCTION pawl_api.accept_certificate(fingerprint text, role name, person text, scopes text[] DEFAULT '{read}', valid interval DEFAULT NULL, note text DEFAULT NULL) RETURNS uuid
+CREATE FUNCTION pawl_api.accept_certificate(fingerprint text, role name, person text, scopes text[] DEFAULT '{read}',
+        valid interval DEFAULT NULL, note text DEFAULT NULL) RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -104,10 +117,12 @@ DECLARE
 BEGIN
     PERFORM pawl_api._token_role(role, person, scopes);
     IF digits IS NULL OR digits !~ '^[0-9a-f]{64}$' THEN
-        PERFORM pawl.raise('22023', 'fingerprint must have 64 hexadecimal digits', NULL, 'openssl x509 -noout -fingerprint -sha256 -in client.pem');
+        PERFORM pawl.raise('22023', 'fingerprint must have 64 hexadecimal digits', NULL,
+            'openssl x509 -noout -fingerprint -sha256 -in client.pem');
     END IF;
     INSERT INTO pawl_api.tokens (kind, digest, role, person, scopes, expires_at, note)
-    VALUES ('certificate', decode(digits, 'hex'), role, person, scopes, clock_timestamp() + valid, note) RETURNING token INTO made;
+    VALUES ('certificate', decode(digits, 'hex'), role, person, scopes, clock_timestamp() + valid, note)
+    RETURNING token INTO made;
     RETURN made;
 END
 $function$;
@@ -125,7 +140,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    UPDATE pawl_api.tokens t SET revoked_at = clock_timestamp() WHERE t.token = revoke_token.token AND t.revoked_at IS NULL;
+    UPDATE pawl_api.tokens t SET revoked_at = clock_timestamp()
+        WHERE t.token = revoke_token.token AND t.revoked_at IS NULL;
     RETURN FOUND;
 END
 $function$;

@@ -1,4 +1,5 @@
--- The duty that advances operations. Any number of sessions can call it: an operation that one works on is left out by the others.
+-- The duty that advances operations. Any number of sessions can call it: an operation
+-- that one works on is left out by the others.
 
 CREATE FUNCTION pawl_bulk._fail(operation uuid, message text, event text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -23,11 +24,13 @@ DECLARE
 BEGIN
     SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = o.definition AND x.version = o.version;
     RETURN pawl_bulk._metadata_errors(d, o.metadata, patient)
-        || ARRAY(SELECT format('there is no validator %s(uuid, jsonb, bigint[], jsonb[])', v) FROM unnest(d.row_validators) v
+        || ARRAY(SELECT format('there is no validator %s(uuid, jsonb, bigint[], jsonb[])', v)
+            FROM unnest(d.row_validators) v
                   WHERE pawl_bulk._function(v, '(uuid,jsonb,bigint[],jsonb[])') IS NULL);
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._operation_errors(pawl_bulk.operations, boolean) IS 'internal: why an operation is not validated: its metadata, validators that are not there';
+COMMENT ON FUNCTION pawl_bulk._operation_errors(pawl_bulk.operations, boolean) IS
+'internal: why an operation is not validated: its metadata, validators that are not there';
 
 CREATE FUNCTION pawl_bulk._pick_up(o pawl_bulk.operations, patient boolean) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -38,9 +41,11 @@ DECLARE
     d pawl_bulk.definitions;
     errors text[];
 BEGIN
-    SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = o.definition AND x.version = o.version AND x.dropped_at IS NULL;
+    SELECT x.* INTO d FROM pawl_bulk.definitions x
+        WHERE x.name = o.definition AND x.version = o.version AND x.dropped_at IS NULL;
     IF NOT FOUND THEN
-        PERFORM pawl_bulk._fail(o.operation, format('definition "%s" version %s does not exist', o.definition, o.version), 'Definition missing');
+        PERFORM pawl_bulk._fail(o.operation,
+            format('definition "%s" version %s does not exist', o.definition, o.version), 'Definition missing');
         RETURN 1;
     END IF;
     IF o.status = 'Retrying' THEN
@@ -57,7 +62,8 @@ BEGIN
     RETURN 1;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._pick_up(pawl_bulk.operations, boolean) IS 'internal: begins an operation, or a retry of one';
+COMMENT ON FUNCTION pawl_bulk._pick_up(pawl_bulk.operations, boolean) IS
+'internal: begins an operation, or a retry of one';
 
 -- Looked at and not believed: workers may call it.
 CREATE FUNCTION pawl_bulk._opened(operation uuid, through bigint) RETURNS void
@@ -77,17 +83,24 @@ BEGIN
     SELECT coalesce(range_agg(int8range(w.row_number, w.last_row, '[]')), '{}') INTO closed FROM pawl_bulk.work w
      WHERE w.operation = _opened.operation AND w.last_row > before AND w.last_row IS NOT NULL;
     SELECT v.row_number INTO missing FROM pawl_bulk.validations v
-     WHERE v.operation = _opened.operation AND v.row_number > before AND v.row_number <= through AND v.state = 'Completed' AND NOT v.row_number <@ closed
-       AND NOT EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = v.operation AND r.row_number = v.row_number AND r.step_index = 0) LIMIT 1;
+     WHERE v.operation = _opened.operation AND v.row_number > before AND v.row_number <= through
+         AND v.state = 'Completed' AND NOT v.row_number <@ closed
+       AND NOT EXISTS (SELECT FROM pawl_bulk.records r
+           WHERE r.operation = v.operation AND r.row_number = v.row_number AND r.step_index = 0) LIMIT 1;
     IF missing IS NOT NULL THEN
         PERFORM pawl.raise('55000', format('row %s of operation %s has no record', missing, operation));
-    ELSIF NOT EXISTS (SELECT FROM pawl_bulk.validations v WHERE v.operation = _opened.operation AND v.row_number >= through) THEN
-        PERFORM pawl.raise('55000', format('operation %s has no row %s', operation, through), 'Rows that come later would not be opened.');
+    ELSIF NOT EXISTS (SELECT FROM pawl_bulk.validations v
+            WHERE v.operation = _opened.operation AND v.row_number >= through) THEN
+        PERFORM pawl.raise('55000', format('operation %s has no row %s', operation, through),
+            'Rows that come later would not be opened.');
     END IF;
-    UPDATE pawl_bulk.operations o SET opened_through = through WHERE o.operation = _opened.operation AND o.opened_through < through;
+    UPDATE pawl_bulk.operations o SET opened_through = through
+        WHERE o.operation = _opened.operation AND o.opened_through < through;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._opened(uuid, bigint) IS 'internal: the valid rows up to this number have their records, or are in blocks; 55000: one has none, or there is no such row';
+COMMENT ON FUNCTION pawl_bulk._opened(uuid, bigint) IS
+'internal: the valid rows up to this number have their records, or are in blocks; 55000: one has none, or there '
+'is no such row';
 
 -- Valid rows that a SQL function begins with are laid out in blocks: it makes their records when it comes to them.
 -- SECURITY DEFINER, and it reads the operation itself: no role inserts work.
@@ -107,14 +120,16 @@ DECLARE
 BEGIN
     SELECT x.* INTO o FROM pawl_bulk.operations x
      WHERE x.operation = _lay_blocks.operation AND x.status = 'Running' AND x.paused_at IS NULL FOR NO KEY UPDATE;
-    IF NOT FOUND OR NOT EXISTS (SELECT FROM pawl_bulk.steps s WHERE s.name = o.definition AND s.version = o.version AND s.step_index = 0
+    IF NOT FOUND OR NOT EXISTS (SELECT FROM pawl_bulk.steps s
+        WHERE s.name = o.definition AND s.version = o.version AND s.step_index = 0
                                    AND s.kind = 'sync' AND s.handler IS NOT NULL) THEN
         RETURN 0;
     END IF;
     through := o.opened_through;
     WHILE laid < batch LOOP
         SELECT min(v.row_number) AS first_row, max(v.row_number) AS last_row, count(*) AS rows INTO block
-          FROM (SELECT x.row_number FROM pawl_bulk.validations x WHERE x.operation = o.operation AND x.row_number > through
+          FROM (SELECT x.row_number FROM pawl_bulk.validations x
+              WHERE x.operation = o.operation AND x.row_number > through
                  ORDER BY x.row_number LIMIT least(5000, batch - laid)) v;
         EXIT WHEN block.rows = 0;
         INSERT INTO pawl_bulk.work (operation, row_number, step_index, kind, queue, priority, last_row)
@@ -128,7 +143,8 @@ BEGIN
     RETURN laid;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._lay_blocks(uuid, integer) IS 'internal: makes work of the next rows for a SQL function; returns how many rows it looked at';
+COMMENT ON FUNCTION pawl_bulk._lay_blocks(uuid, integer) IS
+'internal: makes work of the next rows for a SQL function; returns how many rows it looked at';
 
 -- Valid rows get their record at the first step.
 CREATE FUNCTION pawl_bulk._open_rows(o pawl_bulk.operations, batch integer) RETURNS bigint
@@ -145,30 +161,36 @@ DECLARE
     opened bigint;
     through bigint;
 BEGIN
-    IF EXISTS (SELECT FROM pawl_bulk.steps s WHERE s.name = o.definition AND s.version = o.version AND s.step_index = 0 AND s.kind = 'sync' AND s.handler IS NOT NULL) THEN
+    IF EXISTS (SELECT FROM pawl_bulk.steps s WHERE s.name = o.definition AND s.version = o.version AND s.step_index = 0
+            AND s.kind = 'sync' AND s.handler IS NOT NULL) THEN
         RETURN pawl_bulk._lay_blocks(o.operation, batch);
     END IF;
     SELECT max(v.row_number), count(*) INTO through, opened
-      FROM (SELECT x.row_number FROM pawl_bulk.validations x WHERE x.operation = o.operation AND x.row_number > o.opened_through ORDER BY x.row_number LIMIT batch) v;
+      FROM (SELECT x.row_number FROM pawl_bulk.validations x
+          WHERE x.operation = o.operation AND x.row_number > o.opened_through ORDER BY x.row_number LIMIT batch) v;
     IF opened = 0 THEN
         RETURN 0;
     END IF;
     -- an insert that minds conflicts costs a third more: only where records were made by hand
-    IF EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = o.operation AND r.row_number > o.opened_through AND r.row_number <= through) THEN
+    IF EXISTS (SELECT FROM pawl_bulk.records r
+            WHERE r.operation = o.operation AND r.row_number > o.opened_through AND r.row_number <= through) THEN
         INSERT INTO pawl_bulk.records (operation, row_number, step_index)
         SELECT v.operation, v.row_number, 0 FROM pawl_bulk.validations v
-         WHERE v.operation = o.operation AND v.row_number > o.opened_through AND v.row_number <= through AND v.state = 'Completed' ORDER BY v.row_number
+         WHERE v.operation = o.operation AND v.row_number > o.opened_through AND v.row_number <= through
+             AND v.state = 'Completed' ORDER BY v.row_number
         ON CONFLICT DO NOTHING;
     ELSE
         INSERT INTO pawl_bulk.records (operation, row_number, step_index)
         SELECT v.operation, v.row_number, 0 FROM pawl_bulk.validations v
-         WHERE v.operation = o.operation AND v.row_number > o.opened_through AND v.row_number <= through AND v.state = 'Completed' ORDER BY v.row_number;
+         WHERE v.operation = o.operation AND v.row_number > o.opened_through AND v.row_number <= through
+             AND v.state = 'Completed' ORDER BY v.row_number;
     END IF;
     PERFORM pawl_bulk._opened(o.operation, through);
     RETURN opened;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._open_rows(pawl_bulk.operations, integer) IS 'internal: makes the first records of the next valid rows; returns how many rows it looked at';
+COMMENT ON FUNCTION pawl_bulk._open_rows(pawl_bulk.operations, integer) IS
+'internal: makes the first records of the next valid rows; returns how many rows it looked at';
 
 CREATE FUNCTION pawl_bulk._finish(o pawl_bulk.operations) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -182,22 +204,28 @@ BEGIN
     IF sums.successful + sums.failed < o.total_rows THEN
         RETURN 0;
     END IF;
-    UPDATE pawl_bulk.operations x SET status = CASE WHEN sums.failed = 0 THEN 'Completed' ELSE 'CompletedWithErrors' END WHERE x.operation = o.operation;
+    UPDATE pawl_bulk.operations x SET status = CASE WHEN sums.failed = 0 THEN 'Completed' ELSE 'CompletedWithErrors' END
+        WHERE x.operation = o.operation;
     RETURN 1;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._finish(pawl_bulk.operations) IS 'internal: ends an operation whose rows all have their outcome';
+COMMENT ON FUNCTION pawl_bulk._finish(pawl_bulk.operations) IS
+'internal: ends an operation whose rows all have their outcome';
 
--- What lacked time or memory, or was lost with its session, gets a tenth of the rows, and a tenth of that, until one is alone.
+-- What lacked time or memory, or was lost with its session, gets a tenth of the rows, and
+-- a tenth of that, until one is alone.
 CREATE FUNCTION pawl_bulk._rows_at_once(trouble pawl_bulk.troubles, batch integer) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT CASE WHEN trouble.sqlstate ~ '^5[37]' THEN greatest(batch / power(10, least(trouble.failures, 7)), 1)::integer ELSE batch END
+    SELECT CASE WHEN trouble.sqlstate ~ '^5[37]'
+        THEN greatest(batch / power(10, least(trouble.failures, 7)), 1)::integer ELSE batch END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._rows_at_once(pawl_bulk.troubles, integer) IS 'internal: how many rows of an operation in trouble are validated together';
+COMMENT ON FUNCTION pawl_bulk._rows_at_once(pawl_bulk.troubles, integer) IS
+'internal: how many rows of an operation in trouble are validated together';
 
-CREATE FUNCTION pawl_bulk._advance_one(o pawl_bulk.operations, batch integer, trouble pawl_bulk.troubles, validate boolean, first_row bigint) RETURNS bigint
+CREATE FUNCTION pawl_bulk._advance_one(o pawl_bulk.operations, batch integer, trouble pawl_bulk.troubles,
+        validate boolean, first_row bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -225,7 +253,8 @@ BEGIN
     ELSIF o.status = 'Pending' THEN
         RETURN 0;
     END IF;
-    IF validate AND o.validated_through = 0 AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = o.operation) THEN
+    IF validate AND o.validated_through = 0
+        AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = o.operation) THEN
         -- picked up by hand, or without rows
         errors := pawl_bulk._operation_errors(o, patient);
         IF errors <> '{}' THEN
@@ -261,7 +290,8 @@ COMMENT ON FUNCTION pawl_bulk._advance_one(pawl_bulk.operations, integer, pawl_b
 'internal: does the next thing for an operation and returns how much; validate: users'' functions may be called';
 
 -- Null: another session has it.
-CREATE FUNCTION pawl_bulk._advance_candidate(candidate uuid, batch integer, validate boolean, first_row bigint DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION pawl_bulk._advance_candidate(candidate uuid, batch integer, validate boolean,
+        first_row bigint DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -272,7 +302,8 @@ DECLARE
     trouble pawl_bulk.troubles;
     did bigint;
 BEGIN
-    SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = candidate AND x.status = ANY ('{Pending,Validating,Running,Retrying}')
+    SELECT x.* INTO o FROM pawl_bulk.operations x
+        WHERE x.operation = candidate AND x.status = ANY ('{Pending,Validating,Running,Retrying}')
        FOR NO KEY UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN NULL;
@@ -290,9 +321,11 @@ COMMENT ON FUNCTION pawl_bulk._advance_candidate(uuid, integer, boolean, bigint)
 'internal: does the next thing for an operation and returns how much; null: another session has it; -1: others
 validate';
 
--- After a rollback. What was alone, and ran out of time or lost its session once more, is not tried again: the row fails, or the
--- operation where it is the metadata. attempt null: it is not on record which rows it was, so it was the next ones.
-CREATE FUNCTION pawl_bulk._met(candidate uuid, state text, message text, attempt pawl_bulk.validation_attempts DEFAULT NULL) RETURNS void
+-- After a rollback. What was alone, and ran out of time or lost its session once more, is not tried again: the row
+-- fails, or the operation where it is the metadata. attempt null: it is not on record
+-- which rows it was, so it was the next ones.
+CREATE FUNCTION pawl_bulk._met(candidate uuid, state text, message text,
+        attempt pawl_bulk.validation_attempts DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -307,15 +340,20 @@ BEGIN
         RETURN;
     END IF;
     BEGIN
-        SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = candidate AND x.status IN ('Pending', 'Validating') AND x.paused_at IS NULL
+        SELECT x.* INTO o FROM pawl_bulk.operations x
+            WHERE x.operation = candidate AND x.status IN ('Pending', 'Validating') AND x.paused_at IS NULL
            FOR NO KEY UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             RETURN;
-        ELSIF o.status = 'Pending' OR o.validated_through = 0 AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = candidate) THEN
-            UPDATE pawl_bulk.operations x SET status = 'Validating' WHERE x.operation = candidate AND x.status = 'Pending';
-            PERFORM pawl_bulk._fail(candidate, format('the metadata could not be validated: %s', message), 'Metadata validation fails');
+        ELSIF o.status = 'Pending' OR o.validated_through = 0
+            AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = candidate) THEN
+            UPDATE pawl_bulk.operations x SET status = 'Validating'
+                WHERE x.operation = candidate AND x.status = 'Pending';
+            PERFORM pawl_bulk._fail(candidate, format('the metadata could not be validated: %s', message),
+                'Metadata validation fails');
         ELSIF attempt.operation IS NULL OR attempt.first_row = attempt.last_row THEN
-            IF pawl_bulk._fail_row(candidate, attempt.first_row, jsonb_build_object('code', 'exception', 'message', message, 'sqlstate', state)) THEN
+            IF pawl_bulk._fail_row(candidate, attempt.first_row,
+                    jsonb_build_object('code', 'exception', 'message', message, 'sqlstate', state)) THEN
                 PERFORM pawl_bulk._ease(candidate);
             END IF;
         END IF;
@@ -325,7 +363,8 @@ BEGIN
     END;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._met(uuid, text, text, pawl_bulk.validation_attempts) IS 'internal: an error that an operation was moved on with';
+COMMENT ON FUNCTION pawl_bulk._met(uuid, text, text, pawl_bulk.validation_attempts) IS
+'internal: an error that an operation was moved on with';
 
 -- validate: operations whose metadata or rows are to be validated are moved on as well.
 CREATE FUNCTION pawl_bulk._advance(batch integer, validate boolean, OUT done bigint, OUT next_at timestamptz)
@@ -341,10 +380,13 @@ DECLARE
     candidates uuid[];
     did bigint;
 BEGIN
-    candidates := ARRAY(SELECT x.operation FROM pawl_bulk.operations x WHERE x.status = ANY ('{Pending,Validating,Running,Retrying}')
-                           AND NOT EXISTS (SELECT FROM pawl_bulk.troubles t WHERE t.operation = x.operation AND t.again_at > clock_timestamp())
+    candidates := ARRAY(SELECT x.operation FROM pawl_bulk.operations x
+        WHERE x.status = ANY ('{Pending,Validating,Running,Retrying}')
+                           AND NOT EXISTS (SELECT FROM pawl_bulk.troubles t
+                               WHERE t.operation = x.operation AND t.again_at > clock_timestamp())
                            AND (validate OR x.status IN ('Running', 'Retrying') OR NOT x.sealed
-                                OR x.validated_through > 0 AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = x.operation))
+                                OR x.validated_through > 0
+                                AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = x.operation))
                          ORDER BY x.priority DESC, x.operation);
     -- all of them together; where one raises an error, each in a subtransaction of its own
     FOR attempt IN 1 .. 2 LOOP

@@ -1,4 +1,5 @@
--- Plain SQL is validated as what functions write. Which columns each role can write stands in grants.sql; here are the values.
+-- Plain SQL is validated as what functions write. Which columns each role can write
+-- stands in grants.sql; here are the values.
 
 -- The right of those who may cancel: asked of the current user, so functions of the owner have it.
 CREATE FUNCTION pawl_bulk._operates() RETURNS boolean
@@ -16,30 +17,38 @@ DECLARE
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
     d pawl_bulk.definitions;
 BEGIN
-    SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = NEW.definition AND x.version = NEW.version AND x.dropped_at IS NULL;
+    SELECT x.* INTO d FROM pawl_bulk.definitions x
+        WHERE x.name = NEW.definition AND x.version = NEW.version AND x.dropped_at IS NULL;
     IF NOT FOUND THEN
-        PERFORM pawl.raise('P0002', format('there is no definition "%s" version %s', NEW.definition, NEW.version), NULL, pawl_bulk._known_definitions());
-    ELSIF NEW.validated_through <> 0 OR NEW.opened_through <> 0 OR NEW.total_rows <> 0 OR NEW.retry_count <> 0 OR NEW.started_at IS NOT NULL OR NEW.completed_at IS NOT NULL THEN
-        PERFORM pawl.raise('55000', 'an operation must be inserted in its initial state', 'Its counters must be 0 and its times null.');
+        PERFORM pawl.raise('P0002', format('there is no definition "%s" version %s', NEW.definition, NEW.version), NULL,
+            pawl_bulk._known_definitions());
+    ELSIF NEW.validated_through <> 0 OR NEW.opened_through <> 0 OR NEW.total_rows <> 0 OR NEW.retry_count <> 0
+        OR NEW.started_at IS NOT NULL OR NEW.completed_at IS NOT NULL THEN
+        PERFORM pawl.raise('55000', 'an operation must be inserted in its initial state',
+            'Its counters must be 0 and its times null.');
     ELSIF octet_length(NEW.idempotency_key) > 1000 THEN
-        PERFORM pawl.raise('22023', 'an idempotency key must have at most 1000 bytes', format('It has %s bytes.', octet_length(NEW.idempotency_key)));
+        PERFORM pawl.raise('22023', 'an idempotency key must have at most 1000 bytes',
+            format('It has %s bytes.', octet_length(NEW.idempotency_key)));
     ELSIF NEW.format NOT IN ('csv', 'ndjson', 'json') THEN
         PERFORM pawl.raise('22023', format('unknown format "%s"', NEW.format), NULL, 'csv, ndjson or json');
     ELSIF NEW.idempotency_key = '' OR length(NEW.file_name) > 200 OR length(NEW.created_by) > 100 THEN
-        PERFORM pawl.raise('22023', format('%s is out of range', CASE WHEN NEW.idempotency_key = '' THEN 'idempotency_key'
+        PERFORM pawl.raise('22023',
+            format('%s is out of range', CASE WHEN NEW.idempotency_key = '' THEN 'idempotency_key'
                 WHEN length(NEW.file_name) > 200 THEN 'file_name' ELSE 'created_by' END), NULL,
             'idempotency_key must have at least one character, file_name at most 200, created_by at most 100');
     END IF;
     PERFORM pawl_bulk._known_fields(NEW.dialect, '{delimiter,quote,header,map}', 'a dialect');
     -- a dialect that cannot be is rejected here and not row by row
-    PERFORM pawl_bulk.csv_fields('', coalesce(NEW.dialect ->> 'delimiter', ','), coalesce(NEW.dialect ->> 'quote', '"')) WHERE NEW.format = 'csv';
+    PERFORM pawl_bulk.csv_fields('', coalesce(NEW.dialect ->> 'delimiter', ','), coalesce(NEW.dialect ->> 'quote', '"'))
+        WHERE NEW.format = 'csv';
     NEW.track_row_data := d.track_row_data;
     NEW.last_step := (SELECT max(s.step_index) FROM pawl_bulk.steps s WHERE s.name = d.name AND s.version = d.version);
     RETURN NEW;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._operation_made() IS 'internal: a new operation fits its definition; P0002, 22023, 55000';
-CREATE TRIGGER made BEFORE INSERT ON pawl_bulk.operations FOR EACH ROW WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._operation_made();
+CREATE TRIGGER made BEFORE INSERT ON pawl_bulk.operations
+    FOR EACH ROW WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._operation_made();
 
 -- The reasons of the duty for ending an operation. It happens once to an operation, so validators may be asked again.
 CREATE FUNCTION pawl_bulk._may_fail(o pawl_bulk.operations) RETURNS boolean
@@ -50,10 +59,12 @@ AS $function$
 BEGIN
     RETURN CASE o.status
         WHEN 'Validating' THEN o.input_error IS NOT NULL
-            OR EXISTS (SELECT FROM pawl_bulk.troubles t WHERE t.operation = o.operation AND t.failures > 5 AND t.sqlstate ~ '^57')
+            OR EXISTS (SELECT FROM pawl_bulk.troubles t
+                WHERE t.operation = o.operation AND t.failures > 5 AND t.sqlstate ~ '^57')
             OR pawl_bulk._operation_errors(o, false) <> '{}'
         WHEN 'Running' THEN false
-        ELSE NOT EXISTS (SELECT FROM pawl_bulk.definitions d WHERE d.name = o.definition AND d.version = o.version AND d.dropped_at IS NULL)
+        ELSE NOT EXISTS (SELECT FROM pawl_bulk.definitions d
+            WHERE d.name = o.definition AND d.version = o.version AND d.dropped_at IS NULL)
             OR o.status = 'Pending' AND NOT o.sealed AND o.created_at <= clock_timestamp() - interval '1 day' END;
 END
 $function$;
@@ -70,24 +81,32 @@ DECLARE
 BEGIN
     IF NEW.status IS DISTINCT FROM OLD.status THEN
         IF NEW.status IN ('Cancelled', 'Retrying') AND NOT pawl_bulk._operates() THEN
-            PERFORM pawl.raise('42501', format('permission denied to change operation %s to %s', NEW.operation, NEW.status), 'Only operators can cancel and retry.');
+            PERFORM pawl.raise('42501', format('permission denied to change operation %s to %s', NEW.operation,
+                NEW.status), 'Only operators can cancel and retry.');
         ELSIF NEW.status = 'Failed' AND NOT pawl_bulk._operates() AND NOT pawl_bulk._may_fail(OLD) THEN
-            PERFORM pawl.raise('42501', format('permission denied to change operation %s to %s', NEW.operation, NEW.status),
-                'Its definition is there, its input and its metadata are valid; only operators can abort it.', format('select pawl_bulk.abort(%L, ...)', NEW.operation));
+            PERFORM pawl.raise('42501',
+                format('permission denied to change operation %s to %s', NEW.operation, NEW.status),
+                'Its definition is there, its input and its metadata are valid; only operators can abort it.',
+                format('select pawl_bulk.abort(%L, ...)', NEW.operation));
         ELSIF NEW.status = 'Validating' AND NOT NEW.sealed THEN
-            PERFORM pawl.raise('PW003', format('operation %s cannot be validated', NEW.operation), 'Its input is not complete.', format('select pawl_bulk.seal(%L)', NEW.operation));
+            PERFORM pawl.raise('PW003', format('operation %s cannot be validated', NEW.operation),
+                'Its input is not complete.', format('select pawl_bulk.seal(%L)', NEW.operation));
         ELSIF NEW.status IN ('Validating', 'Running') AND OLD.paused_at IS NOT NULL AND NEW.paused_at IS NOT NULL THEN
-            PERFORM pawl.raise('PW003', format('operation %s is paused', NEW.operation), NULL, format('select pawl_bulk.resume(%L)', NEW.operation));
+            PERFORM pawl.raise('PW003', format('operation %s is paused', NEW.operation), NULL,
+                format('select pawl_bulk.resume(%L)', NEW.operation));
         END IF;
     ELSIF NOT pawl_bulk._operates() THEN
-        PERFORM pawl.raise('42501', format('permission denied to change operation %s', NEW.operation), 'Only operators can pause it, and its message is set when it fails.');
+        PERFORM pawl.raise('42501', format('permission denied to change operation %s', NEW.operation),
+            'Only operators can pause it, and its message is set when it fails.');
     END IF;
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._operation_by_sql() IS 'internal: what moves an operation has the right and the reason to; PW003, 42501';
+COMMENT ON FUNCTION pawl_bulk._operation_by_sql() IS
+'internal: what moves an operation has the right and the reason to; PW003, 42501';
 CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_bulk.operations FOR EACH ROW
-    WHEN (OLD.status IS DISTINCT FROM NEW.status OR OLD.paused_at IS DISTINCT FROM NEW.paused_at OR OLD.error_message IS DISTINCT FROM NEW.error_message)
+    WHEN (OLD.status IS DISTINCT FROM NEW.status OR OLD.paused_at IS DISTINCT FROM NEW.paused_at
+        OR OLD.error_message IS DISTINCT FROM NEW.error_message)
     EXECUTE FUNCTION pawl_bulk._operation_by_sql();
 
 -- A record that rests is as it was when it came to rest; tries are counted one by one.
@@ -101,26 +120,34 @@ DECLARE
 BEGIN
     IF NEW.state IS DISTINCT FROM OLD.state AND NEW.state IN ('Pending', 'Cancelled') THEN
         IF NOT pawl_bulk._operates() THEN
-            PERFORM pawl.raise('42501', format('permission denied to change row %s to %s', NEW.row_number, NEW.state), 'Only operators can retry and cancel.');
+            PERFORM pawl.raise('42501', format('permission denied to change row %s to %s', NEW.row_number, NEW.state),
+                'Only operators can retry and cancel.');
         END IF;
     ELSE
-        PERFORM pawl.raise('55000', format('row %s at step %s cannot be changed in this way', NEW.row_number, NEW.step_index),
-            CASE WHEN NEW.state = OLD.state AND OLD.completed_at IS NOT NULL AND OLD.state <> 'Running' THEN format('It is %s.', OLD.state) ELSE 'The number of attempts can only grow by one.' END);
+        PERFORM pawl.raise('55000',
+            format('row %s at step %s cannot be changed in this way', NEW.row_number, NEW.step_index),
+            CASE WHEN NEW.state = OLD.state AND OLD.completed_at IS NOT NULL AND OLD.state <> 'Running'
+                THEN format('It is %s.', OLD.state) ELSE 'The number of attempts can only grow by one.' END);
     END IF;
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._record_by_sql() IS 'internal: rejects changes of records that no function makes; 42501, 55000';
+COMMENT ON FUNCTION pawl_bulk._record_by_sql() IS
+'internal: rejects changes of records that no function makes; 42501, 55000';
 -- The condition spares nearly all the call.
 CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_bulk.records FOR EACH ROW
-    WHEN (CASE WHEN OLD.state IS DISTINCT FROM NEW.state THEN NEW.state = ANY ('{Pending,Cancelled}') OR NEW.tries OPERATOR(pg_catalog.<>) OLD.tries AND NEW.tries OPERATOR(pg_catalog.-) OLD.tries OPERATOR(pg_catalog.<>) 1
+    WHEN (CASE WHEN OLD.state IS DISTINCT FROM NEW.state THEN NEW.state = ANY ('{Pending,Cancelled}')
+        OR NEW.tries OPERATOR(pg_catalog.<>) OLD.tries
+        AND NEW.tries OPERATOR(pg_catalog.-) OLD.tries OPERATOR(pg_catalog.<>) 1
                ELSE (OLD.started_at, OLD.completed_at) IS DISTINCT FROM (NEW.started_at, NEW.completed_at)
-                    OR OLD.state IS DISTINCT FROM 'Running' AND (OLD.tries, OLD.error_type, OLD.error_message, OLD.started_at, OLD.completed_at)
-                    IS DISTINCT FROM (NEW.tries, NEW.error_type, NEW.error_message, NEW.started_at, NEW.completed_at) OR NEW.tries OPERATOR(pg_catalog.-) OLD.tries OPERATOR(pg_catalog.<>) ALL ('{0,1}') END)
+                    OR OLD.state IS DISTINCT FROM 'Running'
+                    AND (OLD.tries, OLD.error_type, OLD.error_message, OLD.started_at, OLD.completed_at)
+                    IS DISTINCT FROM (NEW.tries, NEW.error_type, NEW.error_message, NEW.started_at, NEW.completed_at)
+            OR NEW.tries OPERATOR(pg_catalog.-) OLD.tries OPERATOR(pg_catalog.<>) ALL ('{0,1}') END)
     EXECUTE FUNCTION pawl_bulk._record_by_sql();
 
--- Times of work follow from its step: a run limit when it begins, a backoff when it failed. Operators bring them forward,
--- unless the operation is paused. Work of SQL functions has no lease.
+-- Times of work follow from its step: a run limit when it begins, a backoff when it failed. Operators bring them
+-- forward, unless the operation is paused. Work of SQL functions has no lease.
 CREATE FUNCTION pawl_bulk._work_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -133,10 +160,11 @@ DECLARE
 BEGIN
     IF NEW.state = 'leased' AND OLD.state <> 'leased' AND NEW.queue = 'sql:' THEN
         PERFORM pawl.raise('22023', 'the queue "sql:" is worked on inside the database',
-            format('Row %s at step %s of operation %s is work of a SQL function.', NEW.row_number, NEW.step_index, NEW.operation),
-            'select * from pawl_bulk.run_sql_rows()');
+            format('Row %s at step %s of operation %s is work of a SQL function.', NEW.row_number, NEW.step_index,
+                NEW.operation), 'select * from pawl_bulk.run_sql_rows()');
     ELSIF OLD.held AND NEW.held AND NEW.due IS DISTINCT FROM 'infinity' THEN
-        PERFORM pawl.raise('55000', format('row %s at step %s is held', NEW.row_number, NEW.step_index), 'Its operation is paused, or waits to be retried.');
+        PERFORM pawl.raise('55000', format('row %s at step %s is held', NEW.row_number, NEW.step_index),
+            'Its operation is paused, or waits to be retried.');
     END IF;
     IF NEW.due > now_at + interval '1 h' AND OLD.state = 'leased' AND NEW.state = 'ready' THEN
         SELECT greatest(s.backoff_cap * (1 + s.backoff_jitter), s.poll_interval * (1 + s.poll_jitter)) INTO longest
@@ -150,22 +178,28 @@ BEGIN
         OR NEW.takeovers < OLD.takeovers
         OR NEW.deadline_at IS DISTINCT FROM OLD.deadline_at
            AND (OLD.deadline_at IS NULL AND NEW.run_timeout IS NOT NULL
-                OR OLD.deadline_at <= now_at AND NEW.deadline_at BETWEEN OLD.deadline_at AND now_at + interval '1 min') IS NOT TRUE)
+                OR OLD.deadline_at <= now_at
+                AND NEW.deadline_at BETWEEN OLD.deadline_at AND now_at + interval '1 min') IS NOT TRUE)
        AND NOT pawl_bulk._operates() THEN
-        PERFORM pawl.raise('42501', format('permission denied to change the times of row %s at step %s', NEW.row_number, NEW.step_index),
-            'They follow from its step; only operators can change them.', 'report a result: select * from pawl_bulk.report(...)');
+        PERFORM pawl.raise('42501',
+            format('permission denied to change the times of row %s at step %s', NEW.row_number, NEW.step_index),
+            'They follow from its step; only operators can change them.',
+            'report a result: select * from pawl_bulk.report(...)');
     END IF;
-    IF OLD.deadline_at IS NULL AND NEW.deadline_at IS NOT NULL AND NEW.run_timeout IS NOT NULL AND NOT pawl_bulk._operates() THEN
+    IF OLD.deadline_at IS NULL AND NEW.deadline_at IS NOT NULL AND NEW.run_timeout IS NOT NULL
+        AND NOT pawl_bulk._operates() THEN
         NEW.deadline_at := now_at + NEW.run_timeout;
     END IF;
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._work_by_sql() IS 'internal: what changes the times of work may do so, and work of SQL functions is not claimed; 22023, 42501, 55000';
+COMMENT ON FUNCTION pawl_bulk._work_by_sql() IS
+'internal: what changes the times of work may do so, and work of SQL functions is not claimed; 22023, 42501, 55000';
 CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_bulk.work FOR EACH ROW
     WHEN (OLD.deadline_at IS DISTINCT FROM NEW.deadline_at OR NEW.takeovers OPERATOR(pg_catalog.<) OLD.takeovers
-          OR OLD.due IS DISTINCT FROM NEW.due AND (OLD.due IS NOT NULL OR OLD.state IS NOT DISTINCT FROM NEW.state OR NEW.state = 'leased'
-                                                   OR NEW.due OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) '1 h'::interval))
+          OR OLD.due IS DISTINCT FROM NEW.due
+          AND (OLD.due IS NOT NULL OR OLD.state IS NOT DISTINCT FROM NEW.state OR NEW.state = 'leased'
+              OR NEW.due OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) '1 h'::interval))
           OR NEW.state = 'leased' AND OLD.state IS DISTINCT FROM 'leased' AND NEW.queue = 'sql:')
     EXECUTE FUNCTION pawl_bulk._work_by_sql();
 
@@ -185,18 +219,21 @@ BEGIN
         RETURN NEW;
     ELSIF NEW.message IS DISTINCT FROM OLD.message AND OLD.state IS NOT DISTINCT FROM NEW.state
           OR NEW.tries NOT IN (OLD.tries, OLD.tries + (NEW.state = 'leased' AND OLD.state = 'ready')::integer) THEN
-        PERFORM pawl.raise('55000', format('notice %s cannot be changed in this way', NEW.notice), 'The number of attempts can only grow by one, and a message needs a result.',
+        PERFORM pawl.raise('55000', format('notice %s cannot be changed in this way', NEW.notice),
+            'The number of attempts can only grow by one, and a message needs a result.',
             'select * from pawl_bulk.report_notices(...)');
     ELSIF NEW.due IS DISTINCT FROM OLD.due
           AND (CASE WHEN NEW.due IS NULL THEN OLD.state = NEW.state AND OLD.due > clock_timestamp()
                     ELSE OLD.state = NEW.state OR NEW.due > clock_timestamp() + interval '15 min' END) THEN
-        PERFORM pawl.raise('42501', format('permission denied to change the times of notice %s', NEW.notice), 'They follow from its attempts; only operators can change them.',
+        PERFORM pawl.raise('42501', format('permission denied to change the times of notice %s', NEW.notice),
+            'They follow from its attempts; only operators can change them.',
             'select * from pawl_bulk.report_notices(...)');
     END IF;
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._notice_by_sql() IS 'internal: stamps notices that end, and rejects changes that no function makes; 42501, 55000';
+COMMENT ON FUNCTION pawl_bulk._notice_by_sql() IS
+'internal: stamps notices that end, and rejects changes that no function makes; 42501, 55000';
 CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_bulk.notices FOR EACH ROW
     WHEN ((OLD.state, OLD.message, OLD.tries, OLD.due) IS DISTINCT FROM (NEW.state, NEW.message, NEW.tries, NEW.due))
     EXECUTE FUNCTION pawl_bulk._notice_by_sql();
@@ -216,12 +253,17 @@ DECLARE
     alone record;
 BEGIN
     SELECT n.operation, n.row_number INTO alone FROM new_work n
-     WHERE CASE WHEN n.last_row IS NULL THEN NOT EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index
-                                                            AND r.state IN ('Pending', 'Running', 'WaitingForCompletion'))
-                ELSE NOT EXISTS (SELECT FROM pawl_bulk.operations o JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = 0
-                                  WHERE o.operation = n.operation AND o.status = 'Running' AND s.kind = 'sync' AND s.handler IS NOT NULL) END LIMIT 1;
+     WHERE CASE WHEN n.last_row IS NULL
+         THEN NOT EXISTS (SELECT FROM pawl_bulk.records r
+             WHERE r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index
+             AND r.state IN ('Pending', 'Running', 'WaitingForCompletion'))
+                ELSE NOT EXISTS (SELECT FROM pawl_bulk.operations o
+                    JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = 0
+                                  WHERE o.operation = n.operation AND o.status = 'Running' AND s.kind = 'sync'
+         AND s.handler IS NOT NULL) END LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('PW003', format('there is no work for row %s of operation %s', alone.row_number, alone.operation), 'It has no active record.');
+        PERFORM pawl.raise('PW003', format('there is no work for row %s of operation %s', alone.row_number,
+            alone.operation), 'It has no active record.');
     END IF;
     RETURN NULL;
 END
@@ -240,10 +282,12 @@ DECLARE
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.sql_runs');
 BEGIN
     IF TG_OP = 'INSERT' THEN
-        IF NEW.session = pg_backend_pid() AND NEW.lease_until <= clock_timestamp() + interval '1 day' AND NEW.lost_at IS NULL THEN
+        IF NEW.session = pg_backend_pid() AND NEW.lease_until <= clock_timestamp() + interval '1 day'
+            AND NEW.lost_at IS NULL THEN
             RETURN NEW;
         END IF;
-    ELSIF (OLD.session = pg_backend_pid() OR OLD.lost_at IS NOT NULL OR OLD.lease_until <= clock_timestamp() OR pawl_bulk._operates())
+    ELSIF (OLD.session = pg_backend_pid() OR OLD.lost_at IS NOT NULL OR OLD.lease_until <= clock_timestamp()
+        OR pawl_bulk._operates())
           AND NEW.again_at <= clock_timestamp() + interval '1 day' THEN
         RETURN NEW;
     END IF;
@@ -252,4 +296,5 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._run_by_sql() IS 'internal: rejects changes of runs of other sessions; 55000';
-CREATE TRIGGER by_sql BEFORE INSERT OR UPDATE ON pawl_bulk.sql_runs FOR EACH ROW EXECUTE FUNCTION pawl_bulk._run_by_sql();
+CREATE TRIGGER by_sql BEFORE INSERT OR UPDATE ON pawl_bulk.sql_runs
+    FOR EACH ROW EXECUTE FUNCTION pawl_bulk._run_by_sql();

@@ -1,7 +1,7 @@
 -- Counters without lock waits: each statement appends what it changed, a sum reads them, a duty folds them.
 
--- A session that inserts records of an operation holds it; one that changes or pauses it waits for them. Locked before any row, so that the two
--- never wait for each other in a circle.
+-- A session that inserts records of an operation holds it; one that changes or pauses it waits for them. Locked before
+-- any row, so that the two never wait for each other in a circle.
 CREATE FUNCTION pawl_bulk._lock_key(operation uuid) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 RETURN pg_catalog.hashtextextended('pawl_bulk' || operation::text, 0);
@@ -37,10 +37,12 @@ BEGIN
     done := 0;
     -- operations that end are folded once more, so that the sum of each is one row
     FOR o IN SELECT c.operation FROM pawl_bulk.operations c
-              WHERE c.status = ANY ('{Validating,Running,Retrying}') OR c.completed_at > clock_timestamp() - interval '1 minute' ORDER BY c.operation LIMIT batch LOOP
+              WHERE c.status = ANY ('{Validating,Running,Retrying}')
+                  OR c.completed_at > clock_timestamp() - interval '1 minute' ORDER BY c.operation LIMIT batch LOOP
         WITH taken AS (
             DELETE FROM pawl_bulk.tallies t
-             WHERE t.operation = o AND t.tally IN (SELECT x.tally FROM pawl_bulk.tallies x WHERE x.operation = o ORDER BY x.tally LIMIT 10000 FOR UPDATE SKIP LOCKED)
+             WHERE t.operation = o AND t.tally IN (SELECT x.tally FROM pawl_bulk.tallies x WHERE x.operation = o
+                 ORDER BY x.tally LIMIT 10000 FOR UPDATE SKIP LOCKED)
                AND EXISTS (SELECT FROM pawl_bulk.tallies x WHERE x.operation = o OFFSET 31)
             RETURNING t.validated, t.successful, t.failed),
         summed AS (INSERT INTO pawl_bulk.tallies (operation, validated, successful, failed)
@@ -58,7 +60,8 @@ Returns done (entries that were added up) and next_at (when to call it again).
 Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT * FROM pawl_bulk.fold_counters()';
 
--- What a statement on records means for the counters: rows whose last step completed, rows that failed, less those that did before.
+-- What a statement on records means for the counters: rows whose last step completed,
+-- rows that failed, less those that did before.
 CREATE FUNCTION pawl_bulk._validations_came() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -71,25 +74,33 @@ DECLARE
     its record;
     alone record;
 BEGIN
-    FOR its IN SELECT n.operation, min(n.row_number) AS first_row, max(n.row_number) AS last_row FROM new_validations n GROUP BY n.operation LOOP
-        IF NOT EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = its.operation AND o.status = 'Validating') THEN
-            PERFORM pawl.raise('PW003', format('operation %s accepts no validation records', its.operation), 'Validation records are written while its state is Validating.');
+    FOR its IN SELECT n.operation, min(n.row_number) AS first_row, max(n.row_number) AS last_row FROM new_validations n
+        GROUP BY n.operation LOOP
+        IF NOT EXISTS (SELECT FROM pawl_bulk.operations o
+            WHERE o.operation = its.operation AND o.status = 'Validating') THEN
+            PERFORM pawl.raise('PW003', format('operation %s accepts no validation records', its.operation),
+                'Validation records are written while its state is Validating.');
         END IF;
-        SELECT x.row_number INTO alone FROM (SELECT n.row_number FROM new_validations n WHERE n.operation = its.operation
-                                             EXCEPT SELECT i.row_number FROM pawl_bulk.input i WHERE i.operation = its.operation AND i.row_number BETWEEN greatest(its.first_row, 1) AND its.last_row) x LIMIT 1;
+        SELECT x.row_number INTO alone
+            FROM (SELECT n.row_number FROM new_validations n WHERE n.operation = its.operation
+                EXCEPT SELECT i.row_number FROM pawl_bulk.input i WHERE i.operation = its.operation
+                AND i.row_number BETWEEN greatest(its.first_row, 1) AND its.last_row) x LIMIT 1;
         IF FOUND THEN
             PERFORM pawl.raise('PW003', format('operation %s has no row %s', its.operation, alone.row_number));
         END IF;
     END LOOP;
     INSERT INTO pawl_bulk.tallies (operation, validated, successful, failed)
-    SELECT n.operation, count(*), 0, count(*) FILTER (WHERE n.state = 'Failed') FROM new_validations n GROUP BY n.operation;
+    SELECT n.operation, count(*), 0, count(*) FILTER (WHERE n.state = 'Failed') FROM new_validations n
+    GROUP BY n.operation;
     INSERT INTO pawl_bulk.events (operation, type, severity, row_number, step_index, message)
-    SELECT n.operation, 'RowFailed', 'Warning', n.row_number, -1, (SELECT string_agg(e ->> 'code', ', ') FROM jsonb_array_elements(n.errors) e)
+    SELECT n.operation, 'RowFailed', 'Warning', n.row_number, -1,
+    (SELECT string_agg(e ->> 'code', ', ') FROM jsonb_array_elements(n.errors) e)
       FROM new_validations n WHERE n.errors IS NOT NULL ORDER BY n.operation, n.row_number;
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._validations_came() IS 'internal: counts validation records and tells of those that failed';
+COMMENT ON FUNCTION pawl_bulk._validations_came() IS
+'internal: counts validation records and tells of those that failed';
 CREATE TRIGGER counted AFTER INSERT ON pawl_bulk.validations REFERENCING NEW TABLE AS new_validations
     FOR EACH STATEMENT WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._validations_came();
 
@@ -110,7 +121,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._immutable() IS 'internal: rejects changes of recorded rows; PW006';
-CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_bulk.validations FOR EACH ROW EXECUTE FUNCTION pawl_bulk._immutable();
-CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_bulk.retry_history FOR EACH ROW EXECUTE FUNCTION pawl_bulk._immutable();
-CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_bulk.signals FOR EACH ROW EXECUTE FUNCTION pawl_bulk._immutable();
-CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_bulk.events FOR EACH ROW EXECUTE FUNCTION pawl_bulk._immutable();
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_bulk.validations
+    FOR EACH ROW EXECUTE FUNCTION pawl_bulk._immutable();
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_bulk.retry_history
+    FOR EACH ROW EXECUTE FUNCTION pawl_bulk._immutable();
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_bulk.signals
+    FOR EACH ROW EXECUTE FUNCTION pawl_bulk._immutable();
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_bulk.events
+    FOR EACH ROW EXECUTE FUNCTION pawl_bulk._immutable();

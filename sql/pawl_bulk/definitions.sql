@@ -19,12 +19,16 @@ CREATE TABLE pawl_bulk.definitions (
     dropped_at timestamptz,
     PRIMARY KEY (name, version)
 );
-COMMENT ON TABLE pawl_bulk.definitions IS 'kinds of bulk operations in versions; written by pawl_bulk.define, changed by pawl_bulk.drop_definition only';
+COMMENT ON TABLE pawl_bulk.definitions IS
+'kinds of bulk operations in versions; written by pawl_bulk.define, changed by pawl_bulk.drop_definition only';
 COMMENT ON COLUMN pawl_bulk.definitions.row_id IS 'the field of a row that is its business key';
-COMMENT ON COLUMN pawl_bulk.definitions.max_retry_attempts IS 'how often an operation may be retried; 0: without a limit';
-COMMENT ON COLUMN pawl_bulk.definitions.max_takeovers IS 'how many workers a record may lose in one attempt before it fails';
+COMMENT ON COLUMN pawl_bulk.definitions.max_retry_attempts IS
+'how often an operation may be retried; 0: without a limit';
+COMMENT ON COLUMN pawl_bulk.definitions.max_takeovers IS
+'how many workers a record may lose in one attempt before it fails';
 COMMENT ON COLUMN pawl_bulk.definitions.max_input_bytes IS 'limit of the stored input in bytes; 0: none';
-COMMENT ON COLUMN pawl_bulk.definitions.dropped_at IS 'when it was dropped: operations that are queued fail, nothing is retried';
+COMMENT ON COLUMN pawl_bulk.definitions.dropped_at IS
+'when it was dropped: operations that are queued fail, nothing is retried';
 
 CREATE TABLE pawl_bulk.steps (
     name text COLLATE "C" NOT NULL,
@@ -53,11 +57,15 @@ CREATE TABLE pawl_bulk.steps (
     CHECK (kind <> 'poll' OR poll_interval IS NOT NULL)
 );
 COMMENT ON TABLE pawl_bulk.steps IS 'the steps of a definition, in the order in which each row goes through them';
-COMMENT ON COLUMN pawl_bulk.steps.queue IS 'where workers claim the step; ''sql:'' where the handler is a SQL function, or there is nothing to start';
+COMMENT ON COLUMN pawl_bulk.steps.queue IS
+'where workers claim the step; ''sql:'' where the handler is a SQL function, or there is nothing to start';
 COMMENT ON COLUMN pawl_bulk.steps.timeout IS 'how long a poll or signal step may wait';
-COMMENT ON COLUMN pawl_bulk.steps.run_timeout IS 'how long an attempt may take in Running, waits between tries included';
-COMMENT ON COLUMN pawl_bulk.steps.signal_key IS 'pattern of the key: {row}, {step}, {data.<field>}; by default s{step}-r{row}';
-COMMENT ON COLUMN pawl_bulk.steps.error_type IS 'what a failure of the handler is called: Processing where the definition is one handler without steps';
+COMMENT ON COLUMN pawl_bulk.steps.run_timeout IS
+'how long an attempt may take in Running, waits between tries included';
+COMMENT ON COLUMN pawl_bulk.steps.signal_key IS
+'pattern of the key: {row}, {step}, {data.<field>}; by default s{step}-r{row}';
+COMMENT ON COLUMN pawl_bulk.steps.error_type IS
+'what a failure of the handler is called: Processing where the definition is one handler without steps';
 CREATE UNIQUE INDEX steps_names ON pawl_bulk.steps (name, version, pg_catalog.lower(step_name));
 
 SELECT pg_catalog.pg_extension_config_dump('pawl_bulk.definitions', '');

@@ -5,10 +5,12 @@ LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $function$
-    SELECT coalesce(sum(t.validated), 0)::bigint, coalesce(sum(t.successful), 0)::bigint, coalesce(sum(t.failed), 0)::bigint
+    SELECT coalesce(sum(t.validated), 0)::bigint, coalesce(sum(t.successful), 0)::bigint,
+        coalesce(sum(t.failed), 0)::bigint
       FROM pawl_bulk.tallies t WHERE t.operation = _sums.operation
 $function$;
-COMMENT ON FUNCTION pawl_bulk._sums(uuid) IS 'internal: the counters of an operation as of now; volatile, so that guards see what was committed meanwhile';
+COMMENT ON FUNCTION pawl_bulk._sums(uuid) IS
+'internal: the counters of an operation as of now; volatile, so that guards see what was committed meanwhile';
 
 CREATE FUNCTION pawl_bulk.rows_are_validated(old pawl_bulk.operations, new pawl_bulk.operations) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
@@ -18,7 +20,8 @@ AS $function$
 BEGIN
     RETURN new.sealed AND new.input_error IS NULL
        AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = new.operation)
-       AND NOT EXISTS (SELECT FROM pawl_bulk.input i WHERE i.operation = new.operation AND i.row_number > new.validated_through AND i.row_number > 0);
+       AND NOT EXISTS (SELECT FROM pawl_bulk.input i
+           WHERE i.operation = new.operation AND i.row_number > new.validated_through AND i.row_number > 0);
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.rows_are_validated(pawl_bulk.operations, pawl_bulk.operations) IS
@@ -69,7 +72,8 @@ AS $function$
 DECLARE
     d pawl_bulk.definitions;
 BEGIN
-    SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = o.definition AND x.version = o.version AND x.dropped_at IS NULL;
+    SELECT x.* INTO d FROM pawl_bulk.definitions x
+        WHERE x.name = o.definition AND x.version = o.version AND x.dropped_at IS NULL;
     IF NOT FOUND THEN
         RETURN 'definition_missing';
     ELSIF NOT d.is_retryable THEN
@@ -80,7 +84,7 @@ BEGIN
         RETURN 'max_attempts_reached';
     ELSIF NOT EXISTS (SELECT FROM pawl_bulk.steps s
                        CROSS JOIN LATERAL (SELECT FROM pawl_bulk.records r
-                                            WHERE r.operation = o.operation AND r.step_index = s.step_index AND r.error_type IS NOT NULL
+                           WHERE r.operation = o.operation AND r.step_index = s.step_index AND r.error_type IS NOT NULL
                                               AND r.state IN ('Failed', 'TimedOut') LIMIT 1) f
                        WHERE s.name = o.definition AND s.version = o.version AND s.allow_operation_retry) THEN
         RETURN 'no_retryable_rows';
@@ -88,7 +92,8 @@ BEGIN
     RETURN 'eligible';
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._why_not_retried(pawl_bulk.operations) IS 'internal: the first reason, its status apart, why an operation cannot be retried; eligible: none';
+COMMENT ON FUNCTION pawl_bulk._why_not_retried(pawl_bulk.operations) IS
+'internal: the first reason, its status apart, why an operation cannot be retried; eligible: none';
 
 CREATE FUNCTION pawl_bulk.may_be_retried(old pawl_bulk.operations, new pawl_bulk.operations) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY DEFINER

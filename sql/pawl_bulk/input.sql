@@ -1,6 +1,7 @@
 -- Lines of CSV, in C++, and the numbers of rows that are copied in.
 
-CREATE FUNCTION pawl_bulk.csv_row(record text, columns text[], delimiter text DEFAULT ',', quote text DEFAULT '"') RETURNS jsonb
+CREATE FUNCTION pawl_bulk.csv_row(record text, columns text[], delimiter text DEFAULT ',', quote text DEFAULT '"')
+    RETURNS jsonb
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_bulk_csv_row';
 COMMENT ON FUNCTION pawl_bulk.csv_row(text, text[], text, text) IS
 'Returns a record of CSV as a JSON object of its columns; null if it is malformed.
@@ -10,7 +11,8 @@ Errors: 22023 an invalid delimiter or quote; 22004 a column is null. Privileges:
 pawl_worker, pawl_reader.
 Example: SELECT pawl_bulk.csv_row(''1,two'', ''{id,name}'')';
 
-CREATE FUNCTION pawl_bulk.csv_problem(record text, columns text[], delimiter text DEFAULT ',', quote text DEFAULT '"') RETURNS text
+CREATE FUNCTION pawl_bulk.csv_problem(record text, columns text[], delimiter text DEFAULT ',', quote text DEFAULT '"')
+    RETURNS text
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_bulk_csv_problem';
 COMMENT ON FUNCTION pawl_bulk.csv_problem(text, text[], text, text) IS
 'Returns why a record of CSV is malformed; null if it is not. record, columns, delimiter, quote: as in

@@ -21,9 +21,13 @@ CREATE TABLE pawl_bulk.notices (
     due timestamptz,
     PRIMARY KEY (operation, notice)
 );
-COMMENT ON TABLE pawl_bulk.notices IS 'what is to be told to the targets of operations.notifications, one row an event and target, written with the event. Delivered at least once: its notice is the key by which a repeat is known';
-COMMENT ON COLUMN pawl_bulk.notices.channel IS 'how it is delivered: ''sql'' is the function named by target, any other is claimed by pawl_bulk.claim_notices';
-COMMENT ON COLUMN pawl_bulk.notices.asked_by IS 'the role that wrote the notifications of the operation: a function is called that it may execute';
+COMMENT ON TABLE pawl_bulk.notices IS
+'what is to be told to the targets of operations.notifications, one row an event and target, written with the event. '
+'Delivered at least once: its notice is the key by which a repeat is known';
+COMMENT ON COLUMN pawl_bulk.notices.channel IS
+'how it is delivered: ''sql'' is the function named by target, any other is claimed by pawl_bulk.claim_notices';
+COMMENT ON COLUMN pawl_bulk.notices.asked_by IS
+'the role that wrote the notifications of the operation: a function is called that it may execute';
 COMMENT ON COLUMN pawl_bulk.notices.message IS 'why the last try failed';
 
 CREATE INDEX notices_ended ON pawl_bulk.notices (ended_at) WHERE ended_at IS NOT NULL;

@@ -8,14 +8,17 @@ AS $function$
 BEGIN
     PERFORM set_config('pawl.processor', n.worker, true);
     UPDATE pawl_bulk.notices x
-       SET state = CASE WHEN problem IS NULL THEN 'delivered' WHEN n.tries < n.max_tries THEN 'ready' ELSE 'failed' END, message = problem
+       SET state = CASE WHEN problem IS NULL THEN 'delivered' WHEN n.tries < n.max_tries THEN 'ready' ELSE 'failed' END,
+       message = problem
      WHERE x.operation = n.operation AND x.notice = n.notice;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._end_notice(pawl_bulk.notices, text) IS 'internal: what came of a try to deliver a notice; null: it went well';
+COMMENT ON FUNCTION pawl_bulk._end_notice(pawl_bulk.notices, text) IS
+'internal: what came of a try to deliver a notice; null: it went well';
 
--- Calls the function of a notice; returns the error, or null. The role that runs this can have more rights than one that writes operations, so the function belongs to
--- a role whose handlers are run as well, and the role that submitted the operation has EXECUTE on it.
+-- Calls the function of a notice; returns the error, or null. The role that runs this can have more rights than one
+-- that writes operations, so the function belongs to a role whose handlers are run as well, and the role that submitted
+-- the operation has EXECUTE on it.
 CREATE FUNCTION pawl_bulk._deliver(n pawl_bulk.notices, patient boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -27,10 +30,12 @@ BEGIN
     called := to_regprocedure(n.target || '(jsonb)');
     IF called IS NULL THEN
         RETURN format('no function %s(jsonb)', n.target);
-    ELSIF NOT EXISTS (SELECT FROM pg_proc p WHERE p.oid = called AND (pg_has_role(p.proowner, 'pawl_admin', 'USAGE') OR pg_get_userbyid(p.proowner) = current_user)) THEN
+    ELSIF NOT EXISTS (SELECT FROM pg_proc p WHERE p.oid = called
+            AND (pg_has_role(p.proowner, 'pawl_admin', 'USAGE') OR pg_get_userbyid(p.proowner) = current_user)) THEN
         RETURN format('the owner of function %s is not a member of pawl_admin', called);
     ELSIF NOT EXISTS (SELECT FROM pg_proc p JOIN pg_roles r ON r.rolname = n.asked_by
-                       WHERE p.oid = called AND has_schema_privilege(r.oid, p.pronamespace, 'USAGE') AND has_function_privilege(r.oid, called, 'EXECUTE')) THEN
+                       WHERE p.oid = called AND has_schema_privilege(r.oid, p.pronamespace, 'USAGE')
+            AND has_function_privilege(r.oid, called, 'EXECUTE')) THEN
         RETURN format('role "%s", which requested it, lacks EXECUTE on function %s', n.asked_by, called);
     END IF;
     EXECUTE format('SELECT FROM %s($1)', called::oid::regproc) USING n.payload;
@@ -59,7 +64,8 @@ DECLARE
 BEGIN
     PERFORM pawl.check_batch(batch, 10000);
     -- all in this transaction, so the lease does not matter
-    taken := ARRAY(SELECT c FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', 'run_sql_notices ' || pg_backend_pid(), '1 day', batch, 'sql') c);
+    taken := ARRAY(SELECT c FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', 'run_sql_notices ' || pg_backend_pid(),
+        '1 day', batch, 'sql') c);
     FOREACH n IN ARRAY taken LOOP
         PERFORM pawl_bulk._end_notice(n, pawl_bulk._deliver(n, false));
     END LOOP;
@@ -96,10 +102,12 @@ DECLARE
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
     held pawl_bulk.notices;
 BEGIN
-    -- for as long as this transaction lives the row is locked and the lease long; whatever ends it brings the short one back
+    -- for as long as this transaction lives the row is locked and the lease long;
+    -- whatever ends it brings the short one back
     PERFORM set_config('pawl.processor', n.worker, true);
     UPDATE pawl_bulk.notices x SET lease_until = clock_timestamp() + interval '1 day'
-     WHERE x.operation = n.operation AND x.notice = n.notice AND x.state = 'leased' AND x.fence = n.fence AND x.lease_until > clock_timestamp() RETURNING x.* INTO held;
+     WHERE x.operation = n.operation AND x.notice = n.notice AND x.state = 'leased' AND x.fence = n.fence
+         AND x.lease_until > clock_timestamp() RETURNING x.* INTO held;
     IF held.notice IS NOT NULL THEN
         PERFORM set_config('pawl.processor', caller, true);
         PERFORM pawl_bulk._end_notice(held, pawl_bulk._deliver(held, true));
@@ -108,9 +116,11 @@ BEGIN
     RETURN held.notice IS NOT NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._deliver_taken(pawl_bulk.notices) IS 'internal: delivers a notice that was taken in an earlier transaction; false: it is lost';
+COMMENT ON FUNCTION pawl_bulk._deliver_taken(pawl_bulk.notices) IS
+'internal: delivers a notice that was taken in an earlier transaction; false: it is lost';
 
-CREATE PROCEDURE pawl_bulk.work_sql_notices(batch integer DEFAULT 100, lease interval DEFAULT NULL, INOUT done bigint DEFAULT NULL, INOUT wait_ms integer DEFAULT NULL)
+CREATE PROCEDURE pawl_bulk.work_sql_notices(batch integer DEFAULT 100, lease interval DEFAULT NULL,
+    INOUT done bigint DEFAULT NULL, INOUT wait_ms integer DEFAULT NULL)
 LANGUAGE plpgsql SECURITY INVOKER
 AS $function$
 DECLARE
@@ -164,8 +174,10 @@ Errors: 2D000 inside a transaction; 22023 batch or lease out of range. Privilege
 pawl_worker.
 Example: CALL pawl_bulk.work_sql_notices(10)';
 
-CREATE FUNCTION pawl_bulk.claim_notices(worker text, channel text, batch integer DEFAULT 10, lease interval DEFAULT NULL)
-RETURNS TABLE (operation uuid, notice uuid, token bigint, tries integer, target text, payload jsonb, lease_until timestamptz)
+CREATE FUNCTION pawl_bulk.claim_notices(worker text, channel text, batch integer DEFAULT 10,
+    lease interval DEFAULT NULL)
+RETURNS TABLE (operation uuid, notice uuid, token bigint, tries integer, target text, payload jsonb,
+    lease_until timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.token = ''
@@ -176,11 +188,13 @@ BEGIN
     IF coalesce(claim_notices.worker, '') = '' THEN
         PERFORM pawl.raise('22004', 'no processor given');
     ELSIF coalesce(claim_notices.channel, '') IN ('', 'sql') THEN
-        PERFORM pawl.raise('22023', 'channel must not be null or "sql"', NULL, 'select * from pawl_bulk.run_sql_notices()');
+        PERFORM pawl.raise('22023', 'channel must not be null or "sql"', NULL,
+            'select * from pawl_bulk.run_sql_notices()');
     END IF;
     PERFORM FROM pawl.fire_due('pawl_bulk.notices', greatest(batch, 100));
     RETURN QUERY SELECT c.operation, c.notice, c.fence, c.tries, c.target, c.payload, c.lease_until
-                   FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', claim_notices.worker, claim_notices.lease, batch, claim_notices.channel) c;
+                   FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', claim_notices.worker, claim_notices.lease, batch,
+                       claim_notices.channel) c;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.claim_notices(text, text, integer, interval) IS
@@ -192,7 +206,8 @@ Errors: 22004 no processor given; 22023 no channel or sql, batch or lease out of
 pawl_operator, pawl_worker.
 Example: SELECT * FROM pawl_bulk.claim_notices(''mailer 1'', ''email'')';
 
-CREATE FUNCTION pawl_bulk.report_notices(results jsonb, worker text) RETURNS TABLE (operation uuid, notice uuid, ok boolean, problem text)
+CREATE FUNCTION pawl_bulk.report_notices(results jsonb, worker text)
+    RETURNS TABLE (operation uuid, notice uuid, ok boolean, problem text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
@@ -206,22 +221,29 @@ DECLARE
     n pawl_bulk.notices;
 BEGIN
     IF jsonb_typeof(results) IS DISTINCT FROM 'array' THEN
-        PERFORM pawl.raise('22023', 'results must be a JSON array', NULL, '[{"operation", "notice", "token", "result": "ok", "message"}]');
+        PERFORM pawl.raise('22023', 'results must be a JSON array', NULL,
+            '[{"operation", "notice", "token", "result": "ok", "message"}]');
     ELSIF coalesce(report_notices.worker, '') = '' THEN
         PERFORM pawl.raise('PW004', 'reports require a processor');
     END IF;
-    FOR said IN SELECT * FROM jsonb_to_recordset(results) y(operation uuid, notice uuid, token bigint, result text, message text) ORDER BY y.operation, y.notice LOOP
+    FOR said IN SELECT *
+        FROM jsonb_to_recordset(results) y(operation uuid, notice uuid, token bigint, result text, message text)
+        ORDER BY y.operation, y.notice LOOP
         IF (said.operation IS NOT NULL AND said.notice IS NOT NULL AND said.result IN ('ok', 'fail')) IS NOT TRUE THEN
-            PERFORM pawl.raise('22023', 'a result must have operation, notice, token and result', 'Result must be ok or fail.');
+            PERFORM pawl.raise('22023', 'a result must have operation, notice, token and result',
+                'Result must be ok or fail.');
         END IF;
         operation := said.operation;
         notice := said.notice;
         problem := NULL;
-        SELECT x.* INTO n FROM pawl_bulk.notices x WHERE x.operation = said.operation AND x.notice = said.notice FOR UPDATE;
-        IF (n.state = 'leased' AND n.worker = report_notices.worker AND n.fence = said.token AND n.lease_until > clock_timestamp()) IS NOT TRUE THEN
+        SELECT x.* INTO n FROM pawl_bulk.notices x
+            WHERE x.operation = said.operation AND x.notice = said.notice FOR UPDATE;
+        IF (n.state = 'leased' AND n.worker = report_notices.worker AND n.fence = said.token
+                AND n.lease_until > clock_timestamp()) IS NOT TRUE THEN
             problem := lost;
         ELSE
-            -- a lease can expire between the check and the UPDATE: that notice is lost, and the others are reported all the same
+            -- a lease can expire between the check and the UPDATE: that notice is lost,
+            -- and the others are reported all the same
             BEGIN
                 PERFORM pawl_bulk._end_notice(n, CASE said.result WHEN 'fail' THEN coalesce(said.message, '') END);
             EXCEPTION WHEN SQLSTATE 'PW005' THEN

@@ -14,7 +14,8 @@ BEGIN
     now_at := clock_timestamp();
     IF NEW.status IS DISTINCT FROM OLD.status THEN
         NEW.started_at := coalesce(NEW.started_at, CASE NEW.status WHEN 'Validating' THEN now_at END);
-        NEW.completed_at := CASE WHEN NEW.status IN ('Completed', 'CompletedWithErrors', 'Failed', 'Cancelled') THEN now_at END;
+        NEW.completed_at :=
+            CASE WHEN NEW.status IN ('Completed', 'CompletedWithErrors', 'Failed', 'Cancelled') THEN now_at END;
         NEW.retry_count := OLD.retry_count + (NEW.status = 'Retrying')::integer;
         IF OLD.status IN ('Pending', 'Validating') AND NEW.status <> 'Validating' THEN
             NEW.total_rows := (pawl_bulk._sums(NEW.operation)).validated;
@@ -22,7 +23,8 @@ BEGIN
     END IF;
     IF NEW.completed_at IS NOT NULL THEN
         IF NEW.paused_at IS NOT NULL AND OLD.paused_at IS NULL THEN
-            PERFORM pawl.raise('55000', format('operation %s cannot be paused', NEW.operation), format('It is %s.', NEW.status));
+            PERFORM pawl.raise('55000', format('operation %s cannot be paused', NEW.operation),
+                format('It is %s.', NEW.status));
         END IF;
         NEW.paused_at := NULL;
     END IF;
@@ -30,7 +32,8 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._operation_entered() IS 'internal: locks an operation that changes its state, and stamps it';
+COMMENT ON FUNCTION pawl_bulk._operation_entered() IS
+'internal: locks an operation that changes its state, and stamps it';
 CREATE TRIGGER entered BEFORE UPDATE ON pawl_bulk.operations FOR EACH ROW
     WHEN (OLD.status IS DISTINCT FROM NEW.status OR OLD.paused_at IS DISTINCT FROM NEW.paused_at)
     EXECUTE FUNCTION pawl_bulk._operation_entered();
@@ -49,9 +52,11 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._notifications_written() IS 'internal: checks the notifications of an operation, and sets the role that wrote them; 22023';
+COMMENT ON FUNCTION pawl_bulk._notifications_written() IS
+'internal: checks the notifications of an operation, and sets the role that wrote them; 22023';
 CREATE TRIGGER written BEFORE INSERT OR UPDATE OF notifications, notified_by ON pawl_bulk.operations FOR EACH ROW
-    WHEN ((NEW.notifications IS NOT NULL OR NEW.notified_by IS NOT NULL) AND NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._notifications_written();
+    WHEN ((NEW.notifications IS NOT NULL OR NEW.notified_by IS NOT NULL) AND NOT pawl.restoring())
+        EXECUTE FUNCTION pawl_bulk._notifications_written();
 
 -- The targets of its notices. An element that is not a target is left out: the operation changes all the same.
 CREATE FUNCTION pawl_bulk._notify(o pawl_bulk.operations, event uuid, type text) RETURNS void
@@ -60,7 +65,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_variable
 DECLARE
-    reason constant text := CASE type WHEN 'Completed' THEN 'completion' WHEN 'CompletedWithErrors' THEN 'completion_with_errors' WHEN 'Failed' THEN 'failure'
+    reason constant text := CASE type WHEN 'Completed' THEN 'completion'
+        WHEN 'CompletedWithErrors' THEN 'completion_with_errors' WHEN 'Failed' THEN 'failure'
                                       WHEN 'Cancelled' THEN 'cancelled' WHEN 'StatusChanged' THEN 'status_change' END;
     sums record;
 BEGIN
@@ -70,14 +76,19 @@ BEGIN
     sums := pawl_bulk._sums(o.operation);
     INSERT INTO pawl_bulk.notices (operation, notice, event, channel, target, asked_by, payload)
     SELECT o.operation, k.key, event, t.target ->> 'channel', t.target ->> 'target', coalesce(o.notified_by, ''),
-           jsonb_build_object('key', k.key, 'operation', o.operation, 'definition', o.definition, 'trigger', reason, 'status', o.status, 'message', o.error_message,
-                              'total_rows', o.total_rows, 'successful_rows', sums.successful, 'failed_rows', sums.failed, 'at', clock_timestamp())
-      FROM jsonb_array_elements(CASE jsonb_typeof(o.notifications) WHEN 'array' THEN o.notifications ELSE jsonb_build_array(o.notifications) END) t(target)
+           jsonb_build_object('key', k.key, 'operation', o.operation, 'definition', o.definition, 'trigger', reason,
+               'status', o.status, 'message', o.error_message,
+                              'total_rows', o.total_rows, 'successful_rows', sums.successful, 'failed_rows',
+                              sums.failed, 'at', clock_timestamp())
+      FROM jsonb_array_elements(CASE jsonb_typeof(o.notifications) WHEN 'array' THEN o.notifications
+          ELSE jsonb_build_array(o.notifications) END) t(target)
      CROSS JOIN LATERAL (SELECT pawl.uuid_v7() AS key, t.target) k
-     WHERE t.target ->> 'channel' <> '' AND octet_length(t.target ->> 'channel') <= 200 AND t.target ->> 'target' <> '' AND coalesce(t.target -> 'triggers', '["failure"]') @> to_jsonb(reason);
+     WHERE t.target ->> 'channel' <> '' AND octet_length(t.target ->> 'channel') <= 200 AND t.target ->> 'target' <> ''
+         AND coalesce(t.target -> 'triggers', '["failure"]') @> to_jsonb(reason);
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._notify(pawl_bulk.operations, uuid, text) IS 'internal: the notices of an event, one a target that wants to hear of it';
+COMMENT ON FUNCTION pawl_bulk._notify(pawl_bulk.operations, uuid, text) IS
+'internal: the notices of an event, one a target that wants to hear of it';
 
 CREATE FUNCTION pawl_bulk._operation_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
@@ -94,22 +105,29 @@ DECLARE
     told uuid;
 BEGIN
     IF OLD.status IS DISTINCT FROM NEW.status THEN
-        INSERT INTO pawl_bulk.events AS e (operation, type, from_status, to_status) VALUES (NEW.operation, 'StatusChanged', OLD.status, NEW.status) RETURNING e.event INTO told;
+        INSERT INTO pawl_bulk.events AS e (operation, type, from_status, to_status)
+            VALUES (NEW.operation, 'StatusChanged', OLD.status, NEW.status) RETURNING e.event INTO told;
         PERFORM pawl_bulk._notify(NEW, told, 'StatusChanged');
         IF NEW.completed_at IS NOT NULL THEN
             INSERT INTO pawl_bulk.events AS e (operation, type, severity, to_status, message)
-            VALUES (NEW.operation, NEW.status, CASE NEW.status WHEN 'Failed' THEN 'Error' WHEN 'CompletedWithErrors' THEN 'Warning' ELSE 'Info' END,
+            VALUES (NEW.operation, NEW.status,
+                CASE NEW.status WHEN 'Failed' THEN 'Error' WHEN 'CompletedWithErrors' THEN 'Warning' ELSE 'Info' END,
                     NEW.status, NEW.error_message) RETURNING e.event INTO told;
             PERFORM pawl_bulk._notify(NEW, told, NEW.status);
         END IF;
         IF NEW.status IN ('Cancelled', 'Failed') THEN
             -- work before records, as workers lock them
-            PERFORM FROM pawl_bulk.work w WHERE w.operation = NEW.operation ORDER BY w.row_number, w.step_index FOR UPDATE;
-            UPDATE pawl_bulk.records r SET state = 'Cancelled', completed_at = NEW.completed_at, error_message = NULL FROM pawl_bulk.work w
-             WHERE w.operation = NEW.operation AND r.operation = w.operation AND r.row_number = w.row_number AND r.step_index = w.step_index
+            PERFORM FROM pawl_bulk.work w WHERE w.operation = NEW.operation
+                ORDER BY w.row_number, w.step_index FOR UPDATE;
+            UPDATE pawl_bulk.records r SET state = 'Cancelled', completed_at = NEW.completed_at, error_message = NULL
+                FROM pawl_bulk.work w
+             WHERE w.operation = NEW.operation AND r.operation = w.operation AND r.row_number = w.row_number
+                 AND r.step_index = w.step_index
                AND r.state IN ('Pending', 'Running', 'WaitingForCompletion');
-            UPDATE pawl_bulk.records r SET state = 'Cancelled', completed_at = NEW.completed_at, error_message = NULL FROM pawl_bulk.work w
-             WHERE w.operation = NEW.operation AND w.last_row IS NOT NULL AND r.operation = w.operation AND r.row_number BETWEEN w.row_number AND w.last_row
+            UPDATE pawl_bulk.records r SET state = 'Cancelled', completed_at = NEW.completed_at, error_message = NULL
+                FROM pawl_bulk.work w
+             WHERE w.operation = NEW.operation AND w.last_row IS NOT NULL AND r.operation = w.operation
+                 AND r.row_number BETWEEN w.row_number AND w.last_row
                AND r.step_index = 0 AND r.state IN ('Pending', 'Running');
         END IF;
         IF NEW.completed_at IS NOT NULL THEN
@@ -123,18 +141,21 @@ BEGIN
         VALUES (NEW.operation, CASE WHEN NEW.paused_at IS NULL THEN 'Resumed' ELSE 'Paused' END, NEW.paused_by);
         IF NEW.paused_at IS NOT NULL THEN
             UPDATE pawl_bulk.work w SET held = true, held_due = w.due, due = 'infinity'
-             WHERE w.operation = NEW.operation AND w.kind = ANY ('{start,rows}') AND w.state IN ('ready', 'lost') AND NOT w.held;
+             WHERE w.operation = NEW.operation AND w.kind = ANY ('{start,rows}') AND w.state IN ('ready', 'lost')
+                 AND NOT w.held;
         END IF;
     END IF;
     -- work that has not begun is held while its operation is paused, and until a retry is picked up
     IF NEW.paused_at IS NULL AND NEW.status = 'Running' AND (OLD.paused_at IS NOT NULL OR OLD.status = 'Retrying') THEN
-        UPDATE pawl_bulk.work w SET held = false, held_due = NULL, due = CASE WHEN w.held_due > clock_timestamp() THEN w.held_due END
+        UPDATE pawl_bulk.work w
+            SET held = false, held_due = NULL, due = CASE WHEN w.held_due > clock_timestamp() THEN w.held_due END
          WHERE w.operation = NEW.operation AND w.held;
     END IF;
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._operation_moved() IS 'internal: the events of an operation, and what its end or a pause means for its records';
+COMMENT ON FUNCTION pawl_bulk._operation_moved() IS
+'internal: the events of an operation, and what its end or a pause means for its records';
 CREATE TRIGGER moved AFTER UPDATE ON pawl_bulk.operations FOR EACH ROW
     WHEN (OLD.status IS DISTINCT FROM NEW.status OR OLD.paused_at IS DISTINCT FROM NEW.paused_at)
     EXECUTE FUNCTION pawl_bulk._operation_moved();
@@ -147,12 +168,14 @@ DECLARE
     fired constant boolean := pawl.fired_by('AFTER INSERT ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
 BEGIN
-    INSERT INTO pawl_bulk.events (operation, type, to_status, message) VALUES (NEW.operation, 'Created', NEW.status, NEW.definition);
+    INSERT INTO pawl_bulk.events (operation, type, to_status, message)
+        VALUES (NEW.operation, 'Created', NEW.status, NEW.definition);
     RETURN NULL;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._operation_came() IS 'internal: the event of a new operation';
-CREATE TRIGGER came AFTER INSERT ON pawl_bulk.operations FOR EACH ROW WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._operation_came();
+CREATE TRIGGER came AFTER INSERT ON pawl_bulk.operations
+    FOR EACH ROW WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._operation_came();
 
 -- An operation is deleted with all that it has.
 CREATE FUNCTION pawl_bulk._operation_gone() RETURNS trigger
@@ -197,6 +220,7 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._operation_may_go() IS 'internal: rejects the deletion of an operation that is not at rest';
+COMMENT ON FUNCTION pawl_bulk._operation_may_go() IS
+'internal: rejects the deletion of an operation that is not at rest';
 CREATE TRIGGER may_go BEFORE DELETE ON pawl_bulk.operations FOR EACH ROW
     WHEN (OLD.status = ANY ('{Pending,Validating,Running,Retrying}')) EXECUTE FUNCTION pawl_bulk._operation_may_go();

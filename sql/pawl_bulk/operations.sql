@@ -1,5 +1,6 @@
--- Operations, the rows that came in, and what was found when they were checked. The operation comes first in every key, so that an
--- operation can live on any shard, whole. No foreign keys: a row of a million would ask a million times for its operation.
+-- Operations, the rows that came in, and what was found when they were checked. The operation comes first in every key,
+-- so that an operation can live on any shard, whole. No foreign keys: a row of a million
+-- would ask a million times for its operation.
 
 CREATE TABLE pawl_bulk.operations (
     operation uuid PRIMARY KEY DEFAULT pawl.uuid_v7(),
@@ -39,13 +40,18 @@ CREATE TABLE pawl_bulk.operations (
     UNIQUE (definition, idempotency_key)
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE pawl_bulk.operations IS 'bulk operations; their counters are in pawl_bulk.status';
-COMMENT ON COLUMN pawl_bulk.operations.dialect IS E'how CSV is read: {"delimiter": ",", "quote": "\\"", "header": true, "map": {"column": "field"}}; quote: one character, or with an escape behind it, or empty for none';
+COMMENT ON COLUMN pawl_bulk.operations.dialect
+IS E'how CSV is read: {"delimiter": ",", "quote": "\\"", "header": true, "map": {"column": "field"}}; quote: one '
+    'character, or with an escape behind it, or empty for none';
 COMMENT ON COLUMN pawl_bulk.operations.columns IS 'the fields of a CSV row, in order';
 COMMENT ON COLUMN pawl_bulk.operations.notified_by IS 'the role that wrote the notifications; kept by a trigger';
 COMMENT ON COLUMN pawl_bulk.operations.sealed IS 'the input is complete';
-COMMENT ON COLUMN pawl_bulk.operations.input_error IS 'why the input could not be read further; the operation fails when what was read is validated';
-COMMENT ON COLUMN pawl_bulk.operations.validated_through IS 'the rows up to this number are validated, or in a block of pawl_bulk.unvalidated';
-COMMENT ON COLUMN pawl_bulk.operations.opened_through IS 'the valid rows up to this number have a record at step 0, or are in a block of work';
+COMMENT ON COLUMN pawl_bulk.operations.input_error IS
+'why the input could not be read further; the operation fails when what was read is validated';
+COMMENT ON COLUMN pawl_bulk.operations.validated_through IS
+'the rows up to this number are validated, or in a block of pawl_bulk.unvalidated';
+COMMENT ON COLUMN pawl_bulk.operations.opened_through IS
+'the valid rows up to this number have a record at step 0, or are in a block of work';
 COMMENT ON COLUMN pawl_bulk.operations.total_rows IS 'validation records; 0 before the operation leaves Validating';
 CREATE INDEX operations_active ON pawl_bulk.operations (priority DESC, operation)
     WHERE status = ANY ('{Pending,Validating,Running,Retrying}');
@@ -59,9 +65,12 @@ CREATE TABLE pawl_bulk.input (
     line_number bigint,
     PRIMARY KEY (operation, row_number)
 );
-COMMENT ON TABLE pawl_bulk.input IS 'the rows of an operation as they came: data, or raw text in the format of the operation';
-COMMENT ON COLUMN pawl_bulk.input.problem IS 'why the row could not be read; it fails validation with the code malformed';
-COMMENT ON COLUMN pawl_bulk.input.line_number IS 'where the row began in its file; null: at its row number, behind the header if there is one';
+COMMENT ON TABLE pawl_bulk.input IS
+'the rows of an operation as they came: data, or raw text in the format of the operation';
+COMMENT ON COLUMN pawl_bulk.input.problem IS
+'why the row could not be read; it fails validation with the code malformed';
+COMMENT ON COLUMN pawl_bulk.input.line_number IS
+'where the row began in its file; null: at its row number, behind the header if there is one';
 
 CREATE TABLE pawl_bulk.unvalidated (
     operation uuid NOT NULL,
@@ -70,7 +79,9 @@ CREATE TABLE pawl_bulk.unvalidated (
     PRIMARY KEY (operation, first_row),
     CHECK (first_row OPERATOR(pg_catalog.<=) last_row)
 );
-COMMENT ON TABLE pawl_bulk.unvalidated IS 'blocks of rows of operations in Validating that wait to be validated. A session that validates one locks its row and deletes it, so several sessions validate several blocks';
+COMMENT ON TABLE pawl_bulk.unvalidated IS
+'blocks of rows of operations in Validating that wait to be validated. A session that validates one locks its row and '
+'deletes it, so several sessions validate several blocks';
 
 CREATE TABLE pawl_bulk.validations (
     operation uuid NOT NULL,
@@ -96,15 +107,19 @@ CREATE TABLE pawl_bulk.tallies (
     failed bigint NOT NULL,
     PRIMARY KEY (operation, tally)
 );
-COMMENT ON TABLE pawl_bulk.tallies IS 'what statements added to the counters of operations: their sum is the counter. Appended to, folded now and then, so that workers do not wait for each other';
+COMMENT ON TABLE pawl_bulk.tallies IS
+'what statements added to the counters of operations: their sum is the counter. Appended to, folded now and then, so '
+'that workers do not wait for each other';
 
 CREATE FUNCTION pawl_bulk._first_number(operation uuid) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $function$
-    SELECT coalesce((SELECT i.row_number + 1 FROM pawl_bulk.input i WHERE i.operation = o.operation ORDER BY i.row_number DESC LIMIT 1),
-                    CASE WHEN o.format = 'csv' AND coalesce((o.dialect ->> 'header')::boolean, o.columns IS NULL) THEN 0 ELSE 1 END)
+    SELECT coalesce((SELECT i.row_number + 1 FROM pawl_bulk.input i WHERE i.operation = o.operation
+        ORDER BY i.row_number DESC LIMIT 1),
+                    CASE WHEN o.format = 'csv'
+                        AND coalesce((o.dialect ->> 'header')::boolean, o.columns IS NULL) THEN 0 ELSE 1 END)
       FROM pawl_bulk.operations o WHERE o.operation = _first_number.operation
 $function$;
 COMMENT ON FUNCTION pawl_bulk._first_number(uuid) IS 'internal: the number of the next row of an operation';

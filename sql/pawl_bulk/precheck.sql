@@ -1,6 +1,7 @@
 -- Validation of an operation before it is submitted.
 
-CREATE FUNCTION pawl_bulk.precheck(definition text, metadata jsonb DEFAULT '{}', rows jsonb DEFAULT NULL, lines text[] DEFAULT NULL, format text DEFAULT 'csv',
+CREATE FUNCTION pawl_bulk.precheck(definition text, metadata jsonb DEFAULT '{}', rows jsonb DEFAULT NULL,
+    lines text[] DEFAULT NULL, format text DEFAULT 'csv',
     columns text[] DEFAULT NULL, dialect jsonb DEFAULT '{}', version integer DEFAULT NULL,
     OUT valid boolean, OUT metadata_errors text[], OUT row_errors jsonb)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -18,9 +19,11 @@ DECLARE
     errors jsonb[];
 BEGIN
     SELECT x.* INTO d FROM pawl_bulk.definitions x
-     WHERE x.name = definition AND x.dropped_at IS NULL AND (precheck.version IS NULL OR x.version = precheck.version) ORDER BY x.version DESC LIMIT 1;
+     WHERE x.name = definition AND x.dropped_at IS NULL AND (precheck.version IS NULL OR x.version = precheck.version)
+     ORDER BY x.version DESC LIMIT 1;
     IF NOT FOUND THEN
-        PERFORM pawl.raise('P0002', format('there is no definition "%s"', definition), NULL, pawl_bulk._known_definitions());
+        PERFORM pawl.raise('P0002', format('there is no definition "%s"', definition), NULL,
+            pawl_bulk._known_definitions());
     ELSIF jsonb_typeof(rows) <> 'array' THEN
         PERFORM pawl.raise('22023', 'rows must be a JSON array');
     END IF;
@@ -28,22 +31,28 @@ BEGIN
         lines[1] := substr(lines[1], length(convert_from(E'\\xefbbbf', 'UTF8')) + 1);
     END IF;
     IF format = 'csv' AND columns IS NULL AND lines IS NOT NULL THEN
-        columns := ARRAY(SELECT coalesce(dialect -> 'map' ->> f, f) FROM unnest(pawl_bulk.csv_fields(lines[1], delimiter, quote)) WITH ORDINALITY h(f, n) ORDER BY n);
+        columns := ARRAY(SELECT coalesce(dialect -> 'map' ->> f, f)
+            FROM unnest(pawl_bulk.csv_fields(lines[1], delimiter, quote)) WITH ORDINALITY h(f, n) ORDER BY n);
     END IF;
     metadata_errors := pawl_bulk._metadata_errors(d, coalesce(metadata, '{}'), true);
     SELECT array_agg(x.n) AS numbers, array_agg(x.data) AS datas,
-           array_agg(CASE WHEN jsonb_typeof(x.data) = 'object' THEN NULL WHEN x.line IS NULL OR format <> 'csv' THEN 'the row is not a JSON object'
+           array_agg(CASE WHEN jsonb_typeof(x.data) = 'object' THEN NULL WHEN x.line IS NULL
+               OR format <> 'csv' THEN 'the row is not a JSON object'
                           ELSE pawl_bulk.csv_problem(x.line, columns, delimiter, quote) END) AS problems INTO given
       FROM (SELECT e.n, e.x AS data, NULL AS line FROM jsonb_array_elements(rows) WITH ORDINALITY e(x, n)
             UNION ALL
-            SELECT l.n - header::integer, CASE format WHEN 'csv' THEN pawl_bulk.csv_row(l.line, columns, delimiter, quote) ELSE pawl_bulk._json(l.line) END, l.line
+            SELECT l.n - header::integer, CASE format WHEN 'csv'
+                THEN pawl_bulk.csv_row(l.line, columns, delimiter, quote) ELSE pawl_bulk._json(l.line) END, l.line
               FROM unnest(lines) WITH ORDINALITY l(line, n) WHERE l.n > header::integer) x;
-    SELECT array_agg(u.n) AS numbers, array_agg(u.data) AS datas INTO fine FROM unnest(given.numbers, given.datas, given.problems) u(n, data, problem) WHERE u.problem IS NULL;
+    SELECT array_agg(u.n) AS numbers, array_agg(u.data) AS datas INTO fine
+        FROM unnest(given.numbers, given.datas, given.problems) u(n, data, problem) WHERE u.problem IS NULL;
     o.operation := pawl.uuid_v7();
     o.metadata := coalesce(metadata, '{}');
     errors := pawl_bulk._row_errors(d, o, fine.numbers, fine.datas)
-        || ARRAY(SELECT jsonb_build_object('row_number', u.n, 'code', 'malformed', 'message', u.problem) FROM unnest(given.numbers, given.problems) u(n, problem) WHERE u.problem IS NOT NULL);
-    row_errors := coalesce((SELECT jsonb_agg(e - 'answer' ORDER BY (e ->> 'row_number')::bigint, k) FROM unnest(errors) WITH ORDINALITY x(e, k)), '[]');
+        || ARRAY(SELECT jsonb_build_object('row_number', u.n, 'code', 'malformed', 'message', u.problem)
+            FROM unnest(given.numbers, given.problems) u(n, problem) WHERE u.problem IS NOT NULL);
+    row_errors := coalesce((SELECT jsonb_agg(e - 'answer' ORDER BY (e ->> 'row_number')::bigint, k)
+            FROM unnest(errors) WITH ORDINALITY x(e, k)), '[]');
     -- one row that could be processed is enough
     valid := metadata_errors = '{}'
         AND EXISTS (SELECT unnest(fine.numbers) EXCEPT SELECT (e ->> 'row_number')::bigint FROM unnest(errors) e);

@@ -6,9 +6,11 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     IF keep NOT BETWEEN interval '0' AND interval '1000 years' THEN
-        PERFORM pawl.raise('22023', 'keep must be from 0 to 1000 years', format('It is %s.', keep), 'keep => ''30 days'', or null for ever');
+        PERFORM pawl.raise('22023', 'keep must be from 0 to 1000 years', format('It is %s.', keep),
+            'keep => ''30 days'', or null for ever');
     END IF;
-    INSERT INTO pawl_bulk.upkeep AS u (keep_notices) VALUES (keep) ON CONFLICT (one) DO UPDATE SET keep_notices = excluded.keep_notices;
+    INSERT INTO pawl_bulk.upkeep AS u (keep_notices)
+        VALUES (keep) ON CONFLICT (one) DO UPDATE SET keep_notices = excluded.keep_notices;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.keep_notices(interval) IS
@@ -31,7 +33,8 @@ BEGIN
         keep := '30 days';
     END IF;
     DELETE FROM pawl_bulk.notices n
-     WHERE (n.operation, n.notice) IN (SELECT x.operation, x.notice FROM pawl_bulk.notices x WHERE x.ended_at < clock_timestamp() - keep ORDER BY x.ended_at LIMIT batch FOR UPDATE SKIP LOCKED);
+     WHERE (n.operation, n.notice) IN (SELECT x.operation, x.notice FROM pawl_bulk.notices x
+         WHERE x.ended_at < clock_timestamp() - keep ORDER BY x.ended_at LIMIT batch FOR UPDATE SKIP LOCKED);
     GET DIAGNOSTICS done = ROW_COUNT;
     next_at := clock_timestamp() + interval '1 hour';
 END

@@ -1,4 +1,5 @@
--- What follows from a state change of a record, however it was made, set-based, once a statement: its work, the next step, the counters.
+-- What follows from a state change of a record, however it was made, set-based, once a
+-- statement: its work, the next step, the counters.
 
 -- What a record remembers of the state it enters, where the statement does not say.
 CREATE FUNCTION pawl_bulk._record_entered() RETURNS trigger
@@ -22,7 +23,8 @@ BEGIN
         ELSE
             NEW.completed_at := coalesce(NEW.completed_at, clock_timestamp());
             NEW.error_type := CASE WHEN NEW.state IN ('Completed', 'Cancelled') THEN NULL
-                                   ELSE coalesce(NEW.error_type, CASE NEW.state WHEN 'TimedOut' THEN 'Timeout' ELSE 'StepFailure' END) END;
+                                   ELSE coalesce(NEW.error_type,
+                                       CASE NEW.state WHEN 'TimedOut' THEN 'Timeout' ELSE 'StepFailure' END) END;
             NEW.error_message := CASE WHEN NEW.error_type IS NOT NULL THEN NEW.error_message END;
     END CASE;
     RETURN NEW;
@@ -33,7 +35,8 @@ COMMENT ON FUNCTION pawl_bulk._record_entered() IS 'internal: what a record reme
 CREATE TRIGGER entered BEFORE UPDATE ON pawl_bulk.records FOR EACH ROW
     WHEN (OLD.state IS DISTINCT FROM NEW.state AND NEW.state <> 'WaitingForCompletion'
           AND (NEW.state = 'Pending' OR NEW.state = 'Running' AND NEW.started_at IS NULL
-               OR NEW.state <> 'Running' AND (NEW.completed_at IS NULL OR (NEW.state = ANY ('{Failed,TimedOut}')) <> (NEW.error_type IS NOT NULL)
+               OR NEW.state <> 'Running'
+               AND (NEW.completed_at IS NULL OR (NEW.state = ANY ('{Failed,TimedOut}')) <> (NEW.error_type IS NOT NULL)
                                               OR NEW.error_type IS NULL AND NEW.error_message IS NOT NULL)))
     EXECUTE FUNCTION pawl_bulk._record_entered();
 
@@ -43,7 +46,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_variable
 DECLARE
-    key text := replace(replace(coalesce(pattern, 's{step}-r{row}'), '{step}', step_index::text), '{row}', row_number::text);
+    key text := replace(replace(coalesce(pattern, 's{step}-r{row}'), '{step}', step_index::text), '{row}',
+        row_number::text);
     made text := '';
     piece text[];
 BEGIN
@@ -71,11 +75,14 @@ BEGIN
     IF pawl_bulk._signal_key(pattern, step_index, row_number, data) IS NOT NULL THEN
         RETURN 'its signal key belongs to another row';
     END IF;
-    SELECT m[1] INTO missing FROM regexp_matches(pattern, E'\\{data\\.([^}]*)\\}', 'g') m WHERE coalesce(data ->> m[1], '') = '' LIMIT 1;
-    RETURN CASE WHEN FOUND THEN format('it has no signal key: "%s" is missing', missing) ELSE 'its signal key is longer than 2000 bytes' END;
+    SELECT m[1] INTO missing FROM regexp_matches(pattern, E'\\{data\\.([^}]*)\\}', 'g') m
+        WHERE coalesce(data ->> m[1], '') = '' LIMIT 1;
+    RETURN CASE WHEN FOUND THEN format('it has no signal key: "%s" is missing', missing)
+        ELSE 'its signal key is longer than 2000 bytes' END;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._no_signal_key(text, integer, bigint, jsonb) IS 'internal: why a record that waits for a signal has no key';
+COMMENT ON FUNCTION pawl_bulk._no_signal_key(text, integer, bigint, jsonb) IS
+'internal: why a record that waits for a signal has no key';
 
 -- Rows that a SQL function begins with are one piece of work.
 CREATE FUNCTION pawl_bulk._in_block(operation uuid, first_row bigint, last_row bigint) RETURNS boolean
@@ -90,11 +97,13 @@ DECLARE
 BEGIN
     -- locked, so that the block is not deleted before the session that works on it sees their records
     SELECT b.last_row INTO through FROM pawl_bulk.work b
-     WHERE b.operation = _in_block.operation AND b.row_number <= first_row AND b.last_row IS NOT NULL ORDER BY b.row_number DESC LIMIT 1 FOR KEY SHARE;
+     WHERE b.operation = _in_block.operation AND b.row_number <= first_row AND b.last_row IS NOT NULL
+     ORDER BY b.row_number DESC LIMIT 1 FOR KEY SHARE;
     RETURN coalesce(through >= last_row, false);
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._in_block(uuid, bigint, bigint) IS 'internal: these rows are one block''s, or a part of it, and it is kept until the transaction ends';
+COMMENT ON FUNCTION pawl_bulk._in_block(uuid, bigint, bigint) IS
+'internal: these rows are one block''s, or a part of it, and it is kept until the transaction ends';
 
 -- Records that come: each gets its work, and the key by which it is signalled.
 CREATE FUNCTION pawl_bulk._records_began() RETURNS trigger
@@ -120,43 +129,58 @@ BEGIN
       LEFT JOIN pawl_bulk.operations o ON o.operation = n.operation
      WHERE o.status IS DISTINCT FROM 'Running' OR n.step_index > o.last_step LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('PW003', format('operation %s accepts no record of step %s', rejected.operation, rejected.step_index),
+        PERFORM pawl.raise('PW003',
+            format('operation %s accepts no record of step %s', rejected.operation, rejected.step_index),
             CASE WHEN rejected.status IS NULL THEN 'There is no such operation.'
-                 ELSE format('It is %s; records can be inserted while it is Running, for its steps.', rejected.status) END);
+                 ELSE format('It is %s; records can be inserted while it is Running, for its steps.',
+                     rejected.status) END);
     END IF;
     SELECT n.operation, n.row_number, n.step_index INTO rejected FROM new_records n
-     WHERE CASE n.step_index WHEN 0 THEN NOT EXISTS (SELECT FROM pawl_bulk.validations v WHERE v.operation = n.operation AND v.row_number = n.row_number AND v.state = 'Completed')
-           ELSE NOT EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index - 1 AND r.state = 'Completed') END LIMIT 1;
+     WHERE CASE n.step_index WHEN 0 THEN NOT EXISTS (SELECT FROM pawl_bulk.validations v
+         WHERE v.operation = n.operation AND v.row_number = n.row_number AND v.state = 'Completed')
+           ELSE NOT EXISTS (SELECT FROM pawl_bulk.records r
+         WHERE r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index - 1
+             AND r.state = 'Completed') END LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('PW003', format('row %s of operation %s is not at step %s', rejected.row_number, rejected.operation, rejected.step_index),
+        PERFORM pawl.raise('PW003', format('row %s of operation %s is not at step %s', rejected.row_number,
+            rejected.operation, rejected.step_index),
             'A row starts when it is valid, and continues when the step before is Completed.');
     END IF;
     blocks := EXISTS (SELECT FROM pawl_bulk.work b WHERE b.operation = ANY (touched) AND b.last_row IS NOT NULL);
     IF blocks AND cardinality(touched) = 1 THEN
         -- what nearly every statement of run_sql_rows is
-        SELECT min(n.row_number) AS first_row, max(n.row_number) AS last_row, max(n.step_index) AS last_step INTO span FROM new_records n;
+        SELECT min(n.row_number) AS first_row, max(n.row_number) AS last_row, max(n.step_index) AS last_step INTO span
+            FROM new_records n;
         IF span.last_step = 0 AND pawl_bulk._in_block(touched[1], span.first_row, span.last_row) THEN
             RETURN NULL;
         END IF;
     END IF;
     INSERT INTO pawl_bulk.work (operation, row_number, step_index, queue, priority, run_timeout, held, due)
-    SELECT n.operation, n.row_number, n.step_index, x.queue, x.priority, x.run_timeout, x.held, CASE WHEN x.held THEN 'infinity'::timestamptz END
+    SELECT n.operation, n.row_number, n.step_index, x.queue, x.priority, x.run_timeout, x.held,
+    CASE WHEN x.held THEN 'infinity'::timestamptz END
       FROM new_records n
       JOIN (SELECT o.operation, s.step_index, s.queue, o.priority, s.run_timeout, o.paused_at IS NOT NULL AS held
               FROM pawl_bulk.operations o JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
-             WHERE o.operation IN (SELECT y.operation FROM new_records y)) x ON x.operation = n.operation AND x.step_index = n.step_index
-     WHERE n.state = 'Pending' AND NOT (blocks AND n.step_index = 0 AND pawl_bulk._in_block(n.operation, n.row_number, n.row_number));
-    IF EXISTS (SELECT FROM (SELECT DISTINCT x.operation, x.step_index FROM new_records x) n JOIN pawl_bulk.operations o ON o.operation = n.operation
-                 JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = n.step_index WHERE s.kind = 'signal') THEN
+             WHERE o.operation IN (SELECT y.operation FROM new_records y)) x ON x.operation = n.operation
+      AND x.step_index = n.step_index
+     WHERE n.state = 'Pending'
+         AND NOT (blocks AND n.step_index = 0 AND pawl_bulk._in_block(n.operation, n.row_number, n.row_number));
+    IF EXISTS (SELECT FROM (SELECT DISTINCT x.operation, x.step_index FROM new_records x) n
+        JOIN pawl_bulk.operations o ON o.operation = n.operation
+                 JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
+            AND s.step_index = n.step_index WHERE s.kind = 'signal') THEN
         INSERT INTO pawl_bulk.signal_keys AS k (operation, key, row_number, step_index)
         SELECT DISTINCT ON (1, 2) x.operation, x.key, x.row_number, x.step_index
           FROM (SELECT n.operation, pawl_bulk._signal_key(s.signal_key, n.step_index, n.row_number,
-                       CASE WHEN s.signal_key ~ E'\\{data\\.' THEN pawl_bulk.row_data(n.operation, n.row_number) END) AS key, n.row_number, n.step_index
+                       CASE WHEN s.signal_key ~ E'\\{data\\.' THEN pawl_bulk.row_data(n.operation, n.row_number) END)
+              AS key, n.row_number, n.step_index
                   FROM new_records n JOIN pawl_bulk.operations o ON o.operation = n.operation
-                  JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = n.step_index
+                  JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
+                      AND s.step_index = n.step_index
                  WHERE s.kind = 'signal' OFFSET 0) x
          WHERE x.key IS NOT NULL ORDER BY 1, 2, 3
-        ON CONFLICT (operation, key) DO UPDATE SET row_number = excluded.row_number, step_index = excluded.step_index WHERE k.row_number IS NULL;
+        ON CONFLICT (operation, key) DO UPDATE SET row_number = excluded.row_number, step_index = excluded.step_index
+        WHERE k.row_number IS NULL;
     END IF;
     RETURN NULL;
 END

@@ -1,4 +1,5 @@
--- State changes of records. Functions get the rows as sets: transition tables are visible to the trigger's own function only.
+-- State changes of records. Functions get the rows as sets: transition tables are visible
+-- to the trigger's own function only.
 
 -- Records that begin to wait: a check to be made, or a signal to come, which may have come already.
 CREATE FUNCTION pawl_bulk._records_wait() RETURNS trigger
@@ -28,7 +29,8 @@ BEGIN
     -- the keys before the work: the order of those who send signals
     PERFORM FROM pawl_bulk.signal_keys k
       WHERE (k.operation, k.key) IN (SELECT x.operation, x.key FROM new_records n
-                 JOIN pawl_bulk.signal_keys x ON x.row_number = n.row_number AND x.operation = n.operation AND x.step_index = n.step_index
+                 JOIN pawl_bulk.signal_keys x ON x.row_number = n.row_number AND x.operation = n.operation
+                     AND x.step_index = n.step_index
                 WHERE n.state = 'WaitingForCompletion')
       ORDER BY k.operation, k.key FOR UPDATE;
     now_at := clock_timestamp();
@@ -37,30 +39,41 @@ BEGIN
          WHERE w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
            AND n.state = 'WaitingForCompletion' AND w.kind = 'start'
         RETURNING w.*)
-    INSERT INTO pawl_bulk.work (operation, row_number, step_index, kind, state, queue, priority, takeovers, deadline_at, fence)
+    INSERT INTO pawl_bulk.work (operation, row_number, step_index, kind, state, queue, priority, takeovers, deadline_at,
+        fence)
     SELECT g.operation, g.row_number, g.step_index, CASE s.kind WHEN 'poll' THEN 'check' ELSE 'signal' END,
-           CASE s.kind WHEN 'poll' THEN 'ready' ELSE 'awaiting' END, s.check_queue, g.priority, g.takeovers, now_at + s.timeout, g.fence
+           CASE s.kind WHEN 'poll' THEN 'ready' ELSE 'awaiting' END, s.check_queue, g.priority, g.takeovers,
+           now_at + s.timeout, g.fence
       FROM gone g JOIN pawl_bulk.operations o ON o.operation = g.operation
       JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = g.step_index;
-    -- a row without a key, or with one that another row has, is never signalled; a row that was signalled early waits no longer
+    -- a row without a key, or with one that another row has, is never signalled; a row
+    -- that was signalled early waits no longer
     UPDATE pawl_bulk.records r
        SET state = CASE WHEN w.key IS NULL OR w.early_result = 'fail' THEN 'Failed' ELSE 'Completed' END,
-           error_type = CASE WHEN w.key IS NULL THEN 'StepFailure' WHEN w.early_result = 'fail' THEN 'SignalFailure' END,
-           error_message = CASE WHEN w.key IS NULL THEN (SELECT pawl_bulk._no_signal_key(s.signal_key, w.step_index, w.row_number, CASE WHEN s.signal_key ~ E'\\{data\\.' THEN pawl_bulk.row_data(w.operation, w.row_number) END)
-                                                           FROM pawl_bulk.operations o JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
-                                                          WHERE o.operation = w.operation AND s.step_index = w.step_index)
+           error_type = CASE WHEN w.key IS NULL THEN 'StepFailure'
+               WHEN w.early_result = 'fail' THEN 'SignalFailure' END,
+           error_message = CASE
+               WHEN w.key IS NULL THEN (SELECT pawl_bulk._no_signal_key(s.signal_key, w.step_index, w.row_number,
+                   CASE WHEN s.signal_key ~ E'\\{data\\.' THEN pawl_bulk.row_data(w.operation, w.row_number) END)
+                   FROM pawl_bulk.operations o JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
+                   WHERE o.operation = w.operation AND s.step_index = w.step_index)
                                 WHEN w.early_result = 'fail' THEN w.early_message END,
            completed_at = now_at
       FROM (SELECT n.operation, n.row_number, n.step_index, k.key, k.early_message,
-                   CASE WHEN k.early_attempt IS NULL OR k.early_attempt = n.retry_attempt THEN k.early_result END AS early_result
-              FROM new_records n JOIN pawl_bulk.work x ON x.operation = n.operation AND x.row_number = n.row_number AND x.step_index = n.step_index
-              LEFT JOIN pawl_bulk.signal_keys k ON k.row_number = n.row_number AND k.operation = n.operation AND k.step_index = n.step_index
+                   CASE WHEN k.early_attempt IS NULL OR k.early_attempt = n.retry_attempt THEN k.early_result END
+                   AS early_result
+              FROM new_records n JOIN pawl_bulk.work x ON x.operation = n.operation AND x.row_number = n.row_number
+                  AND x.step_index = n.step_index
+              LEFT JOIN pawl_bulk.signal_keys k ON k.row_number = n.row_number AND k.operation = n.operation
+                  AND k.step_index = n.step_index
              WHERE n.state = 'WaitingForCompletion' AND x.kind = 'signal') w
      WHERE r.operation = w.operation AND r.row_number = w.row_number AND r.step_index = w.step_index
        AND r.state = 'WaitingForCompletion' AND (w.key IS NULL OR w.early_result IS NOT NULL);
     -- used once: a retry waits for a signal of its own
-    UPDATE pawl_bulk.signal_keys k SET early_result = NULL, early_message = NULL, early_attempt = NULL FROM new_records n
-     WHERE n.state = 'WaitingForCompletion' AND k.row_number = n.row_number AND k.operation = n.operation AND k.step_index = n.step_index
+    UPDATE pawl_bulk.signal_keys k SET early_result = NULL, early_message = NULL, early_attempt = NULL
+        FROM new_records n
+     WHERE n.state = 'WaitingForCompletion' AND k.row_number = n.row_number AND k.operation = n.operation
+         AND k.step_index = n.step_index
        AND k.early_result IS NOT NULL AND (k.early_attempt IS NULL OR k.early_attempt <= n.retry_attempt);
     RETURN NULL;
 END
@@ -81,43 +94,55 @@ DECLARE
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
     rejected record;
 BEGIN
-    IF NOT EXISTS (SELECT FROM new_records n WHERE n.state = 'Pending') OR NOT EXISTS (SELECT FROM old_records o WHERE o.state IN ('Failed', 'TimedOut')) THEN
+    IF NOT EXISTS (SELECT FROM new_records n WHERE n.state = 'Pending')
+        OR NOT EXISTS (SELECT FROM old_records o WHERE o.state IN ('Failed', 'TimedOut')) THEN
         RETURN NULL;
     END IF;
-    SELECT n.operation, o.status INTO rejected FROM (SELECT DISTINCT x.operation FROM new_records x WHERE x.state = 'Pending') n
+    SELECT n.operation, o.status INTO rejected
+        FROM (SELECT DISTINCT x.operation FROM new_records x WHERE x.state = 'Pending') n
       LEFT JOIN pawl_bulk.operations o ON o.operation = n.operation WHERE o.status IS DISTINCT FROM 'Retrying' LIMIT 1;
     IF FOUND THEN
         PERFORM pawl.raise('PW003', 'a record can only be reset by a retry of its operation',
-            format('Operation %s is %s.', rejected.operation, coalesce(rejected.status, 'gone')), format('select * from pawl_bulk.retry(%L)', rejected.operation));
+            format('Operation %s is %s.', rejected.operation, coalesce(rejected.status, 'gone')),
+            format('select * from pawl_bulk.retry(%L)', rejected.operation));
     END IF;
-    SELECT n.row_number, s.step_name INTO rejected FROM new_records n JOIN pawl_bulk.operations o ON o.operation = n.operation
+    SELECT n.row_number, s.step_name INTO rejected FROM new_records n
+        JOIN pawl_bulk.operations o ON o.operation = n.operation
       JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = n.step_index
      WHERE n.state = 'Pending' AND NOT s.allow_operation_retry LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('PW003', format('row %s cannot be retried', rejected.row_number), format('Step "%s" does not allow it.', rejected.step_name));
+        PERFORM pawl.raise('PW003', format('row %s cannot be retried', rejected.row_number),
+            format('Step "%s" does not allow it.', rejected.step_name));
     END IF;
-    INSERT INTO pawl_bulk.retry_history (operation, row_number, step_index, attempt, error_type, error_message, failed_at, row_data, started_at, tries)
+    INSERT INTO pawl_bulk.retry_history (operation, row_number, step_index, attempt, error_type, error_message,
+        failed_at, row_data, started_at, tries)
     SELECT r.operation, r.row_number, r.step_index, r.retry_attempt, r.error_type, r.error_message, r.completed_at,
            CASE WHEN i.data IS NOT NULL THEN i.data
-                WHEN o.format = 'csv' THEN pawl_bulk.csv_row(i.raw, o.columns, coalesce(o.dialect ->> 'delimiter', ','), coalesce(o.dialect ->> 'quote', '"'))
+                WHEN o.format = 'csv' THEN pawl_bulk.csv_row(i.raw, o.columns, coalesce(o.dialect ->> 'delimiter', ','),
+                    coalesce(o.dialect ->> 'quote', '"'))
                 ELSE pawl_bulk._json(i.raw) END, r.started_at, r.tries
       FROM old_records r
-     CROSS JOIN LATERAL (SELECT x.format, x.columns, x.dialect FROM pawl_bulk.operations x WHERE x.operation = r.operation OFFSET 0) o
+     CROSS JOIN LATERAL (SELECT x.format, x.columns, x.dialect FROM pawl_bulk.operations x
+         WHERE x.operation = r.operation OFFSET 0) o
       LEFT JOIN LATERAL (SELECT x.data, x.raw FROM pawl_bulk.input x
-                          WHERE x.operation = r.operation AND x.row_number = r.row_number AND x.problem IS NULL OFFSET 0) i ON true
+                          WHERE x.operation = r.operation AND x.row_number = r.row_number
+          AND x.problem IS NULL OFFSET 0) i ON true
      WHERE r.state IN ('Failed', 'TimedOut')
-       AND (r.operation, r.row_number, r.step_index) NOT IN (SELECT n.operation, n.row_number, n.step_index FROM new_records n WHERE n.state <> 'Pending');
+       AND (r.operation, r.row_number, r.step_index) NOT IN (SELECT n.operation, n.row_number, n.step_index
+           FROM new_records n WHERE n.state <> 'Pending');
     -- held until the operation is Running again
     INSERT INTO pawl_bulk.work (operation, row_number, step_index, queue, priority, run_timeout, held, due)
     SELECT n.operation, n.row_number, n.step_index, x.queue, x.priority, x.run_timeout, true, 'infinity'
       FROM new_records n
       JOIN (SELECT o.operation, s.step_index, s.queue, o.priority, s.run_timeout
               FROM pawl_bulk.operations o JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
-             WHERE o.operation IN (SELECT y.operation FROM new_records y)) x ON x.operation = n.operation AND x.step_index = n.step_index
+             WHERE o.operation IN (SELECT y.operation FROM new_records y)) x ON x.operation = n.operation
+      AND x.step_index = n.step_index
      WHERE n.state = 'Pending'
     ON CONFLICT DO NOTHING;
     INSERT INTO pawl_bulk.events (operation, type, detail)
-    SELECT n.operation, 'RetrySubmitted', jsonb_build_object('submitted', count(*)) FROM new_records n WHERE n.state = 'Pending' GROUP BY n.operation ORDER BY n.operation;
+    SELECT n.operation, 'RetrySubmitted', jsonb_build_object('submitted', count(*)) FROM new_records n
+    WHERE n.state = 'Pending' GROUP BY n.operation ORDER BY n.operation;
     RETURN NULL;
 END
 $function$;
@@ -146,20 +171,28 @@ DECLARE
     its pawl_bulk.operations;
 BEGIN
     SELECT NULL::bigint AS row_number INTO other;
-    SELECT bool_or(n.state NOT IN ('Pending', 'Running')) AS rest, bool_or(n.state IN ('Failed', 'TimedOut')) AS fail, bool_or(n.state = 'WaitingForCompletion') AS wait,
-           bool_and(n.operation = one) AS one, min(n.row_number) AS first_row, max(n.row_number) AS last_row, min(n.step_index) AS first_step, count(*) AS rows
+    SELECT bool_or(n.state NOT IN ('Pending', 'Running')) AS rest, bool_or(n.state IN ('Failed', 'TimedOut')) AS fail,
+        bool_or(n.state = 'WaitingForCompletion') AS wait,
+           bool_and(n.operation = one) AS one, min(n.row_number) AS first_row, max(n.row_number) AS last_row,
+           min(n.step_index) AS first_step, count(*) AS rows
       INTO met FROM new_records n;
-    IF EXISTS (SELECT FROM new_records n WHERE n.state = 'Running' AND (n.tries > 0 OR n.error_message IS NOT NULL)) THEN
+    IF EXISTS (SELECT FROM new_records n
+        WHERE n.state = 'Running' AND (n.tries > 0 OR n.error_message IS NOT NULL)) THEN
         -- a try that failed is reported by the worker that has the row
         SELECT n.row_number, n.step_index INTO other FROM new_records n
-          JOIN old_records r ON r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index
+          JOIN old_records r ON r.operation = n.operation AND r.row_number = n.row_number
+              AND r.step_index = n.step_index
          WHERE n.state = 'Running' AND r.state = 'Running'
            AND (n.tries, n.error_type, n.error_message) IS DISTINCT FROM (r.tries, r.error_type, r.error_message)
-           AND NOT EXISTS (SELECT FROM pawl_bulk.work w WHERE w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
-                              AND (w.queue = 'sql:' OR w.state = 'leased' AND w.worker = actor AND w.lease_until > now_at)) LIMIT 1;
+           AND NOT EXISTS (SELECT FROM pawl_bulk.work w
+               WHERE w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
+                              AND (w.queue = 'sql:' OR w.state = 'leased' AND w.worker = actor
+               AND w.lease_until > now_at)) LIMIT 1;
         IF FOUND THEN
-            PERFORM pawl.raise('PW004', format('row %s at step %s is not claimed by "%s"', other.row_number, other.step_index, actor),
-                'Its tries and its errors are written by the worker that has it.', 'select * from pawl_bulk.claim(...)');
+            PERFORM pawl.raise('PW004',
+                format('row %s at step %s is not claimed by "%s"', other.row_number, other.step_index, actor),
+                'Its tries and its errors are written by the worker that has it.',
+                'select * from pawl_bulk.claim(...)');
         END IF;
     END IF;
     had_failed := EXISTS (SELECT FROM old_records r WHERE r.state IN ('Failed', 'TimedOut'));
@@ -170,7 +203,8 @@ BEGIN
         SELECT x.* INTO its FROM pawl_bulk.operations x WHERE x.operation = one;
     END IF;
     -- rows of a block have no work of their own: one look instead of one a row
-    IF NOT met.one OR EXISTS (SELECT FROM pawl_bulk.work w WHERE w.operation = one AND w.row_number BETWEEN met.first_row AND met.last_row AND w.last_row IS NULL) THEN
+    IF NOT met.one OR EXISTS (SELECT FROM pawl_bulk.work w
+            WHERE w.operation = one AND w.row_number BETWEEN met.first_row AND met.last_row AND w.last_row IS NULL) THEN
         -- A row ends by the worker that has it, by a SQL function, or by a signal; it times out at its deadline, and
         -- fails by its own when it has lost too many workers.
         WITH gone AS (
@@ -178,21 +212,26 @@ BEGIN
              WHERE w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
                AND n.state IN ('Completed', 'Failed', 'TimedOut', 'Cancelled')
             RETURNING w.*, n.state AS to_state)
-        SELECT g.worker, g.row_number, g.step_index, g.kind, g.state, g.to_state, g.lease_until, g.deadline_at INTO other FROM gone g
+        SELECT g.worker, g.row_number, g.step_index, g.kind, g.state, g.to_state, g.lease_until, g.deadline_at
+            INTO other FROM gone g
          WHERE CASE WHEN g.to_state = 'Cancelled' THEN false
                     WHEN g.to_state = 'TimedOut' THEN (g.deadline_at <= now_at) IS NOT TRUE
                     WHEN g.kind = 'signal' THEN g.deadline_at <= now_at
                     WHEN g.state = 'leased' AND g.worker <> actor AND g.lease_until > now_at THEN true
                     WHEN g.queue = 'sql:' THEN false
                     WHEN g.state = 'lost' AND g.to_state = 'Failed' THEN g.takeovers <= (
-                        SELECT d.max_takeovers FROM pawl_bulk.operations o JOIN pawl_bulk.definitions d ON d.name = o.definition AND d.version = o.version
+                        SELECT d.max_takeovers FROM pawl_bulk.operations o
+                        JOIN pawl_bulk.definitions d ON d.name = o.definition AND d.version = o.version
                          WHERE o.operation = g.operation)
                     ELSE (g.state = 'leased' AND g.worker = actor AND g.lease_until > now_at) IS NOT TRUE END LIMIT 1;
     END IF;
     IF other.row_number IS NULL AND met.wait THEN
-        SELECT w.worker, w.row_number, w.step_index, w.kind, w.state, n.state AS to_state, w.lease_until, w.deadline_at INTO other FROM new_records n
-          JOIN old_records r ON r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index AND r.state = 'Running'
-          JOIN pawl_bulk.work w ON w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
+        SELECT w.worker, w.row_number, w.step_index, w.kind, w.state, n.state AS to_state, w.lease_until, w.deadline_at
+                INTO other FROM new_records n
+          JOIN old_records r ON r.operation = n.operation AND r.row_number = n.row_number
+              AND r.step_index = n.step_index AND r.state = 'Running'
+          JOIN pawl_bulk.work w ON w.operation = n.operation AND w.row_number = n.row_number
+              AND w.step_index = n.step_index
          WHERE n.state = 'WaitingForCompletion' AND w.kind = 'start'
            AND CASE WHEN w.state = 'leased' AND w.worker <> actor AND w.lease_until > now_at THEN true
                     WHEN w.queue = 'sql:' THEN false
@@ -201,27 +240,36 @@ BEGIN
     IF other.row_number IS NULL THEN
         NULL;
     ELSIF other.to_state = 'TimedOut' OR other.kind = 'signal' THEN
-        PERFORM pawl.raise('PW003', format('row %s at step %s is not %s now', other.row_number, other.step_index, other.to_state),
-            CASE WHEN other.deadline_at IS NULL THEN 'It has no deadline.' ELSE format('Its deadline is %s.', other.deadline_at) END);
+        PERFORM pawl.raise('PW003',
+            format('row %s at step %s is not %s now', other.row_number, other.step_index, other.to_state),
+            CASE WHEN other.deadline_at IS NULL
+                THEN 'It has no deadline.' ELSE format('Its deadline is %s.', other.deadline_at) END);
     ELSIF other.state = 'leased' AND other.lease_until > now_at THEN
-        PERFORM pawl.raise('PW004', format('row %s at step %s is owned by "%s"', other.row_number, other.step_index, other.worker),
+        PERFORM pawl.raise('PW004',
+            format('row %s at step %s is owned by "%s"', other.row_number, other.step_index, other.worker),
             format('The acting processor is "%s".', actor));
     ELSIF other.worker = actor THEN
-        PERFORM pawl.raise('PW005', format('the lease of row %s at step %s is over', other.row_number, other.step_index),
+        PERFORM pawl.raise('PW005',
+            format('the lease of row %s at step %s is over', other.row_number, other.step_index),
             format('It ended at %s.', other.lease_until), 'select * from pawl_bulk.claim(...)');
     ELSE
-        PERFORM pawl.raise('PW004', format('row %s at step %s is not claimed by "%s"', other.row_number, other.step_index, actor),
-            format('Its work is %s; only its worker can report it.', other.state), 'select * from pawl_bulk.claim(...)');
+        PERFORM pawl.raise('PW004',
+            format('row %s at step %s is not claimed by "%s"', other.row_number, other.step_index, actor),
+            format('Its work is %s; only its worker can report it.', other.state),
+            'select * from pawl_bulk.claim(...)');
     END IF;
 
     INSERT INTO pawl_bulk.tallies (operation, validated, successful, failed)
     SELECT c.operation, 0, c.successful, c.failed
-      FROM (SELECT m.operation, sum(m.d) FILTER (WHERE m.state = 'Completed' AND m.step_index = o.last_step) AS successful,
+      FROM (SELECT m.operation,
+          sum(m.d) FILTER (WHERE m.state = 'Completed' AND m.step_index = o.last_step) AS successful,
                    sum(m.d) FILTER (WHERE m.state <> 'Completed') AS failed
               FROM (SELECT n.operation, n.step_index, n.state, count(*) AS d FROM new_records n GROUP BY 1, 2, 3
                     UNION ALL SELECT r.operation, r.step_index, r.state, -count(*) FROM old_records r GROUP BY 1, 2, 3
-                    UNION ALL SELECT r.operation, x.step_index, s.state, 0 FROM (SELECT DISTINCT operation FROM new_records) r
-                     CROSS JOIN LATERAL (SELECT o.last_step AS step_index FROM pawl_bulk.operations o WHERE o.operation = r.operation) x
+                    UNION ALL SELECT r.operation, x.step_index, s.state, 0
+                    FROM (SELECT DISTINCT operation FROM new_records) r
+                     CROSS JOIN LATERAL (SELECT o.last_step AS step_index FROM pawl_bulk.operations o
+                         WHERE o.operation = r.operation) x
                      CROSS JOIN (VALUES ('Completed'), ('Failed')) s(state)) m
               JOIN pawl_bulk.operations o ON o.operation = m.operation
              WHERE m.state IN ('Completed', 'Failed', 'TimedOut') GROUP BY m.operation) c
@@ -229,11 +277,13 @@ BEGIN
 
     IF met.fail THEN
         INSERT INTO pawl_bulk.events (operation, type, severity, row_number, step_index, message, detail)
-        SELECT n.operation, 'RowFailed', 'Warning', n.row_number, n.step_index, n.error_message, jsonb_build_object('error_type', n.error_type)
+        SELECT n.operation, 'RowFailed', 'Warning', n.row_number, n.step_index, n.error_message,
+        jsonb_build_object('error_type', n.error_type)
           FROM new_records n
          WHERE n.state IN ('Failed', 'TimedOut')
            AND (NOT had_failed OR (n.operation, n.row_number, n.step_index)
-                NOT IN (SELECT r.operation, r.row_number, r.step_index FROM old_records r WHERE r.state IN ('Failed', 'TimedOut')))
+                NOT IN (SELECT r.operation, r.row_number, r.step_index FROM old_records r
+                    WHERE r.state IN ('Failed', 'TimedOut')))
          ORDER BY n.operation, n.row_number;
     END IF;
     IF NOT met.one OR met.first_step < its.last_step THEN
@@ -249,10 +299,12 @@ BEGIN
         DELETE FROM pawl_bulk.input i
          WHERE i.operation = one AND i.row_number BETWEEN met.first_row AND met.last_row
            AND (i.row_number IN (SELECT n.row_number FROM new_records n
-                                  WHERE n.state IN ('Failed', 'TimedOut', 'Cancelled') OR n.state = 'Completed' AND n.step_index = its.last_step)) IS TRUE;
+                                  WHERE n.state IN ('Failed', 'TimedOut', 'Cancelled') OR n.state = 'Completed'
+                                      AND n.step_index = its.last_step)) IS TRUE;
     ELSIF NOT met.one OR NOT its.track_row_data THEN
         DELETE FROM pawl_bulk.input i USING new_records n, pawl_bulk.operations x
-         WHERE x.operation = n.operation AND NOT x.track_row_data AND i.operation = n.operation AND i.row_number = n.row_number
+         WHERE x.operation = n.operation AND NOT x.track_row_data AND i.operation = n.operation
+             AND i.row_number = n.row_number
            AND (n.state IN ('Failed', 'TimedOut', 'Cancelled') OR n.state = 'Completed' AND n.step_index = x.last_step);
     END IF;
     RETURN NULL;
@@ -260,9 +312,11 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._records_rest() IS 'internal: what follows when records come to rest, or do so no longer';
 
-CREATE TRIGGER follow_1_rest AFTER UPDATE ON pawl_bulk.records REFERENCING OLD TABLE AS old_records NEW TABLE AS new_records
+CREATE TRIGGER follow_1_rest AFTER UPDATE ON pawl_bulk.records REFERENCING OLD TABLE AS old_records NEW TABLE
+    AS new_records
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_bulk._records_rest();
-CREATE TRIGGER follow_2_reset AFTER UPDATE ON pawl_bulk.records REFERENCING OLD TABLE AS old_records NEW TABLE AS new_records
+CREATE TRIGGER follow_2_reset AFTER UPDATE ON pawl_bulk.records REFERENCING OLD TABLE AS old_records NEW TABLE
+    AS new_records
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_bulk._records_reset();
 CREATE TRIGGER follow_3_wait AFTER UPDATE ON pawl_bulk.records REFERENCING NEW TABLE AS new_records
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_bulk._records_wait();
@@ -277,7 +331,8 @@ DECLARE
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
 BEGIN
     IF EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = OLD.operation) THEN
-        PERFORM pawl.raise('55000', 'records can only be deleted with their operation', NULL, format('delete from pawl_bulk.operations where operation = %L', OLD.operation));
+        PERFORM pawl.raise('55000', 'records can only be deleted with their operation', NULL,
+            format('delete from pawl_bulk.operations where operation = %L', OLD.operation));
     END IF;
     RETURN OLD;
 END

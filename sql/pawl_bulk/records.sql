@@ -14,7 +14,8 @@ CREATE TABLE pawl_bulk.records (
     completed_at timestamptz,
     PRIMARY KEY (operation, row_number, step_index)
 ) WITH (fillfactor = 30);
-COMMENT ON TABLE pawl_bulk.records IS 'the rows of operations at their steps; step -1 is in pawl_bulk.validations, both are in pawl_bulk.row_records';
+COMMENT ON TABLE pawl_bulk.records IS
+'the rows of operations at their steps; step -1 is in pawl_bulk.validations, both are in pawl_bulk.row_records';
 COMMENT ON COLUMN pawl_bulk.records.tries IS 'reported executions of the start work in this attempt';
 COMMENT ON COLUMN pawl_bulk.records.retry_attempt IS 'how often a retry of the operation has reset the record';
 COMMENT ON COLUMN pawl_bulk.records.error_message IS 'of the last try that failed, whole';
@@ -43,7 +44,10 @@ CREATE TABLE pawl_bulk.work (
     PRIMARY KEY (operation, row_number, step_index),
     CHECK ((kind = 'rows') = (last_row IS NOT NULL) AND (kind = 'rows') = (step_index = -1))
 ) WITH (fillfactor = 70);
-COMMENT ON TABLE pawl_bulk.work IS 'what each active record waits for: a worker that starts or checks it, or a signal. One row for each record in Pending, Running or WaitingForCompletion, and no other, but that rows which a SQL function begins with are one row together (kind rows, step -1): their records are made when it runs';
+COMMENT ON TABLE pawl_bulk.work IS
+'what each active record waits for: a worker that starts or checks it, or a signal. One row for each record in '
+'Pending, Running or WaitingForCompletion, and no other, but that rows which a SQL function begins with are one row '
+'together (kind rows, step -1): their records are made when it runs';
 COMMENT ON COLUMN pawl_bulk.work.queue IS 'where workers claim it; ''sql:'' is worked on inside the database';
 COMMENT ON COLUMN pawl_bulk.work.last_row IS 'kind rows: the block is that of the valid rows from row_number to here';
 COMMENT ON COLUMN pawl_bulk.work.takeovers IS 'workers lost in this attempt';
@@ -79,9 +83,12 @@ CREATE TABLE pawl_bulk.signal_keys (
     early_attempt integer,
     PRIMARY KEY (operation, key)
 );
-COMMENT ON TABLE pawl_bulk.signal_keys IS 'which record a key names, and the signal that came before the record waited. Signals and records meet here, under the lock of the row';
+COMMENT ON TABLE pawl_bulk.signal_keys IS
+'which record a key names, and the signal that came before the record waited. Signals and records meet here, under '
+'the lock of the row';
 -- The row first: a search for a record's key must not read those of the whole operation.
-CREATE INDEX signal_keys_of_row ON pawl_bulk.signal_keys (row_number, operation, step_index) WHERE row_number IS NOT NULL;
+CREATE INDEX signal_keys_of_row ON pawl_bulk.signal_keys (row_number, operation, step_index)
+    WHERE row_number IS NOT NULL;
 
 CREATE TABLE pawl_bulk.signals (
     operation uuid NOT NULL,
@@ -96,7 +103,8 @@ CREATE TABLE pawl_bulk.signals (
     received_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     PRIMARY KEY (operation, signal)
 );
-COMMENT ON TABLE pawl_bulk.signals IS 'every signal that was sent, with the answer it got. An INSERT without an answer sends one, as pawl_bulk.signal does';
+COMMENT ON TABLE pawl_bulk.signals IS
+'every signal that was sent, with the answer it got. An INSERT without an answer sends one, as pawl_bulk.signal does';
 
 CREATE TABLE pawl_bulk.events (
     operation uuid NOT NULL,

@@ -5,13 +5,18 @@ CREATE FUNCTION pawl_bulk._backoff(s pawl_bulk.steps, tries integer) RETURNS int
 LANGUAGE sql VOLATILE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT make_interval(secs => least(least(extract(epoch FROM s.backoff_base)::double precision * power(2, least(tries, 40)), extract(epoch FROM s.backoff_cap)::double precision)
+    SELECT make_interval(
+        secs => least(least(extract(epoch FROM s.backoff_base)::double precision * power(2, least(tries, 40)),
+            extract(epoch FROM s.backoff_cap)::double precision)
                                        * (1 + random() * s.backoff_jitter), 31536000))
 $function$;
-COMMENT ON FUNCTION pawl_bulk._backoff(pawl_bulk.steps, integer) IS 'internal: how long work waits after this many tries that failed';
+COMMENT ON FUNCTION pawl_bulk._backoff(pawl_bulk.steps, integer) IS
+'internal: how long work waits after this many tries that failed';
 
--- outcomes: ok and fail of start work; done, pending and failed of a check. The work of these records is locked by the caller.
-CREATE FUNCTION pawl_bulk._record_ends(operations uuid[], row_numbers bigint[], step_indexes integer[], outcomes text[], messages text[]) RETURNS void
+-- outcomes: ok and fail of start work; done, pending and failed of a check. The work of
+-- these records is locked by the caller.
+CREATE FUNCTION pawl_bulk._record_ends(operations uuid[], row_numbers bigint[], step_indexes integer[], outcomes text[],
+        messages text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -23,11 +28,14 @@ AS $function$
 DECLARE
     now_at constant timestamptz := clock_timestamp();
 BEGIN
-    IF array_remove(outcomes, 'ok') = '{}' AND (SELECT count(DISTINCT x) = 1 FROM unnest(operations) x) AND (SELECT min(x) = max(x) FROM unnest(step_indexes) x)
-       AND (SELECT s.kind = 'sync' FROM pawl_bulk.operations o JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
+    IF array_remove(outcomes, 'ok') = '{}' AND (SELECT count(DISTINCT x) = 1 FROM unnest(operations) x)
+        AND (SELECT min(x) = max(x) FROM unnest(step_indexes) x)
+       AND (SELECT s.kind = 'sync' FROM pawl_bulk.operations o
+           JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
              WHERE o.operation = operations[1] AND s.step_index = step_indexes[1]) THEN
         -- what nearly every report is
-        UPDATE pawl_bulk.records r SET state = 'Completed', tries = r.tries + 1, completed_at = now_at, error_message = NULL
+        UPDATE pawl_bulk.records r
+            SET state = 'Completed', tries = r.tries + 1, completed_at = now_at, error_message = NULL
           FROM unnest(operations, row_numbers, step_indexes) u(operation, row_number, step_index)
          WHERE r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index;
         RETURN;
@@ -44,29 +52,36 @@ BEGIN
     UPDATE pawl_bulk.records r
        SET state = u.to_state, tries = r.tries + u.tried,
            error_type = CASE u.to_state WHEN 'Failed' THEN u.error_type WHEN 'TimedOut' THEN 'Timeout' END,
-           error_message = CASE WHEN u.outcome IN ('fail', 'failed') THEN u.message WHEN u.to_state = 'TimedOut' THEN 'not done at the last check' END,
+           error_message = CASE WHEN u.outcome IN ('fail', 'failed') THEN u.message
+               WHEN u.to_state = 'TimedOut' THEN 'not done at the last check' END,
            completed_at = CASE WHEN u.to_state NOT IN ('Running', 'WaitingForCompletion') THEN now_at END
       FROM (SELECT x.*, s.error_type, (x.outcome IN ('ok', 'fail'))::integer AS tried,
                    CASE x.outcome WHEN 'done' THEN 'Completed' WHEN 'failed' THEN 'Failed'
                         WHEN 'ok' THEN CASE s.kind WHEN 'sync' THEN 'Completed' ELSE 'WaitingForCompletion' END
                         WHEN 'fail' THEN CASE WHEN q.tries < s.max_retries THEN 'Running' ELSE 'Failed' END
                         WHEN 'pending' THEN CASE WHEN w.deadline_at <= now_at THEN 'TimedOut' END END AS to_state
-              FROM unnest(operations, row_numbers, step_indexes, outcomes, messages) x(operation, row_number, step_index, outcome, message)
-             CROSS JOIN LATERAL (SELECT y.kind, y.max_retries, y.error_type FROM pawl_bulk.operations o JOIN pawl_bulk.steps y ON y.name = o.definition AND y.version = o.version
+              FROM unnest(operations, row_numbers, step_indexes, outcomes, messages) x(operation, row_number,
+                  step_index, outcome, message)
+             CROSS JOIN LATERAL (SELECT y.kind, y.max_retries, y.error_type FROM pawl_bulk.operations o
+                 JOIN pawl_bulk.steps y ON y.name = o.definition AND y.version = o.version
                                   WHERE o.operation = x.operation AND y.step_index = x.step_index OFFSET 0) s
               LEFT JOIN LATERAL (SELECT y.tries FROM pawl_bulk.records y
-                                  WHERE x.outcome = 'fail' AND y.operation = x.operation AND y.row_number = x.row_number AND y.step_index = x.step_index OFFSET 0) q ON true
+                                  WHERE x.outcome = 'fail' AND y.operation = x.operation AND y.row_number = x.row_number
+              AND y.step_index = x.step_index OFFSET 0) q ON true
               LEFT JOIN LATERAL (SELECT y.deadline_at FROM pawl_bulk.work y
-                                  WHERE x.outcome = 'pending' AND y.operation = x.operation AND y.row_number = x.row_number AND y.step_index = x.step_index OFFSET 0) w ON true
+                                  WHERE x.outcome = 'pending' AND y.operation = x.operation
+              AND y.row_number = x.row_number AND y.step_index = x.step_index OFFSET 0) w ON true
             OFFSET 0) u
-     WHERE r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index AND u.to_state IS NOT NULL;
+     WHERE r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index
+         AND u.to_state IS NOT NULL;
     -- tries that are left: the record stays Running, its work is due after the backoff
     IF 'fail' = ANY (outcomes) THEN
         UPDATE pawl_bulk.work w
            SET state = 'ready',
                due = now_at + pawl_bulk._backoff(s, r.tries)
           FROM unnest(operations, row_numbers, step_indexes, outcomes) u(operation, row_number, step_index, outcome)
-          JOIN pawl_bulk.records r ON r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index
+          JOIN pawl_bulk.records r ON r.operation = u.operation AND r.row_number = u.row_number
+              AND r.step_index = u.step_index
           JOIN pawl_bulk.operations o ON o.operation = u.operation
           JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = u.step_index
          WHERE u.outcome = 'fail' AND r.state = 'Running'
@@ -74,9 +89,11 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._record_ends(uuid[], bigint[], integer[], text[], text[]) IS 'internal: moves records by what came of their work';
+COMMENT ON FUNCTION pawl_bulk._record_ends(uuid[], bigint[], integer[], text[], text[]) IS
+'internal: moves records by what came of their work';
 
-CREATE FUNCTION pawl_bulk._end_late(operations uuid[], rows bigint[], steps integer[], now_at timestamptz) RETURNS bigint
+CREATE FUNCTION pawl_bulk._end_late(operations uuid[], rows bigint[], steps integer[], now_at timestamptz)
+    RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -89,16 +106,20 @@ DECLARE
 BEGIN
     UPDATE pawl_bulk.records r
        SET state = 'TimedOut', error_type = 'Timeout', completed_at = now_at,
-           error_message = CASE r.state WHEN 'Running' THEN 'the run limit was exceeded' ELSE 'nothing arrived within the timeout' END
+           error_message = CASE r.state WHEN 'Running' THEN 'the run limit was exceeded'
+               ELSE 'nothing arrived within the timeout' END
       FROM unnest(operations, rows, steps) u(operation, row_number, step_index)
-     WHERE r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index AND r.state IN ('Running', 'WaitingForCompletion');
+     WHERE r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index
+         AND r.state IN ('Running', 'WaitingForCompletion');
     GET DIAGNOSTICS ended = ROW_COUNT;
     RETURN ended;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._end_late(uuid[], bigint[], integer[], timestamptz) IS 'internal: times records out; returns how many';
+COMMENT ON FUNCTION pawl_bulk._end_late(uuid[], bigint[], integer[], timestamptz) IS
+'internal: times records out; returns how many';
 
--- Records whose time is over. A check that is due, or being made, is waited for a little: the last one is made at the deadline.
+-- Records whose time is over. A check that is due, or being made, is waited for a little:
+-- the last one is made at the deadline.
 CREATE FUNCTION pawl_bulk.time_out(batch integer DEFAULT 1000, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -114,11 +135,13 @@ DECLARE
     late record;
 BEGIN
     PERFORM pawl.check_batch(batch, 100000);
-    SELECT array_agg(l.operation) AS operations, array_agg(l.row_number) AS rows, array_agg(l.step_index) AS steps INTO late
+    SELECT array_agg(l.operation) AS operations, array_agg(l.row_number) AS rows, array_agg(l.step_index) AS steps
+        INTO late
       FROM (SELECT w.operation, w.row_number, w.step_index FROM pawl_bulk.work w
              WHERE w.deadline_at <= now_at
                AND NOT (w.kind = 'check' AND w.deadline_at > now_at - interval '5 s'
-                        AND (w.state = 'leased' AND w.lease_until > now_at OR w.state <> 'leased' AND (w.due IS NULL OR w.due <= w.deadline_at)))
+                        AND (w.state = 'leased' AND w.lease_until > now_at OR w.state <> 'leased'
+                            AND (w.due IS NULL OR w.due <= w.deadline_at)))
              ORDER BY w.deadline_at LIMIT batch FOR UPDATE SKIP LOCKED) l;
     BEGIN
         done := coalesce(pawl_bulk._end_late(late.operations, late.rows, late.steps, now_at), 0);
@@ -134,11 +157,13 @@ BEGIN
                 END IF;
                 RAISE WARNING 'row % of operation % cannot be timed out: %', late.rows[k], late.operations[k], SQLERRM;
                 UPDATE pawl_bulk.work w SET deadline_at = now_at + interval '1 min'
-                 WHERE w.operation = late.operations[k] AND w.row_number = late.rows[k] AND w.step_index = late.steps[k];
+                 WHERE w.operation = late.operations[k] AND w.row_number = late.rows[k]
+                     AND w.step_index = late.steps[k];
             END;
         END LOOP;
     END;
-    SELECT greatest(min(w.deadline_at), now_at + interval '1 s') INTO next_at FROM pawl_bulk.work w WHERE w.deadline_at IS NOT NULL;
+    SELECT greatest(min(w.deadline_at), now_at + interval '1 s') INTO next_at FROM pawl_bulk.work w
+        WHERE w.deadline_at IS NOT NULL;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.time_out(integer) IS

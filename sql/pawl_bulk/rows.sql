@@ -18,7 +18,9 @@ LANGUAGE sql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $function$
-    SELECT coalesce(i.data, CASE o.format WHEN 'csv' THEN pawl_bulk.csv_row(i.raw, o.columns, coalesce(o.dialect ->> 'delimiter', ','), coalesce(o.dialect ->> 'quote', '"'))
+    SELECT coalesce(i.data,
+        CASE o.format WHEN 'csv' THEN pawl_bulk.csv_row(i.raw, o.columns, coalesce(o.dialect ->> 'delimiter', ','),
+            coalesce(o.dialect ->> 'quote', '"'))
                                           ELSE pawl_bulk._json(i.raw) END)
       FROM pawl_bulk.input i JOIN pawl_bulk.operations o ON o.operation = i.operation
      WHERE i.operation = row_data.operation AND i.row_number = row_data.row_number AND i.problem IS NULL
@@ -52,27 +54,32 @@ BEGIN
     -- rows that lie together are walked through; where one of them is not there, each is looked up
     IF row_numbers[n] - row_numbers[1] < 2 * n THEN
         SELECT array_agg(x.row_number), array_agg(x.data) INTO numbers, datas
-          FROM (SELECT i.row_number, CASE WHEN i.data IS NOT NULL THEN i.data WHEN o.format = 'csv' THEN pawl_bulk.csv_row(i.raw, o.columns, delimiter, quote)
+          FROM (SELECT i.row_number, CASE WHEN i.data IS NOT NULL THEN i.data
+              WHEN o.format = 'csv' THEN pawl_bulk.csv_row(i.raw, o.columns, delimiter, quote)
                                           ELSE i.raw::jsonb END AS data
                   FROM pawl_bulk.input i
-                 WHERE i.operation = o.operation AND i.row_number BETWEEN row_numbers[1] AND row_numbers[n] AND (i.row_number IN (SELECT unnest(row_numbers))) IS TRUE
+                 WHERE i.operation = o.operation AND i.row_number BETWEEN row_numbers[1] AND row_numbers[n]
+                     AND (i.row_number IN (SELECT unnest(row_numbers))) IS TRUE
                  ORDER BY i.row_number) x;
         IF cardinality(numbers) = n THEN
             RETURN;
         END IF;
     END IF;
     SELECT array_agg(u.number ORDER BY u.number),
-           array_agg(CASE WHEN i.data IS NOT NULL THEN i.data WHEN o.format = 'csv' THEN pawl_bulk.csv_row(i.raw, o.columns, delimiter, quote)
+           array_agg(CASE WHEN i.data IS NOT NULL THEN i.data
+               WHEN o.format = 'csv' THEN pawl_bulk.csv_row(i.raw, o.columns, delimiter, quote)
                           ELSE i.raw::jsonb END ORDER BY u.number)
       INTO numbers, datas
-      FROM unnest(row_numbers) u(number) LEFT JOIN pawl_bulk.input i ON i.operation = o.operation AND i.row_number = u.number;
+      FROM unnest(row_numbers) u(number)
+      LEFT JOIN pawl_bulk.input i ON i.operation = o.operation AND i.row_number = u.number;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._data_of(uuid, bigint[]) IS 'internal: rows of an operation as JSON';
 
--- Calls a user's function for many rows. Where it raises an error, the rows are halved until the error belongs to one of them: what it
--- did for the others is done again without it.
-CREATE FUNCTION pawl_bulk._call_for_rows(function_name text, operation uuid, metadata jsonb, numbers bigint[], datas jsonb[]) RETURNS jsonb[]
+-- Calls a user's function for many rows. Where it raises an error, the rows are halved until the error belongs to one
+-- of them: what it did for the others is done again without it.
+CREATE FUNCTION pawl_bulk._call_for_rows(function_name text, operation uuid, metadata jsonb, numbers bigint[],
+        datas jsonb[]) RETURNS jsonb[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -83,10 +90,12 @@ DECLARE
     half integer := cardinality(numbers) / 2;
 BEGIN
     IF called IS NULL THEN
-        PERFORM pawl.raise('42883', format('no function %s(uuid, jsonb, bigint[], jsonb[])', function_name), 'Its name must include the schema.');
+        PERFORM pawl.raise('42883', format('no function %s(uuid, jsonb, bigint[], jsonb[])', function_name),
+            'Its name must include the schema.');
     END IF;
     BEGIN
-        EXECUTE format('SELECT coalesce(array_agg(to_jsonb(x)), ''{}'') FROM %s($1, $2, $3, $4) x', called::oid::regproc)
+        EXECUTE format('SELECT coalesce(array_agg(to_jsonb(x)), ''{}'') FROM %s($1, $2, $3, $4) x',
+            called::oid::regproc)
           INTO found_rows USING operation, metadata, numbers, datas;
         -- an answer for a row that has no number is an error of these rows, not of the duty
         PERFORM (e ->> 'row_number')::bigint FROM unnest(found_rows) e WHERE (e ->> 'row_number')::bigint IS NOT NULL;
@@ -98,11 +107,13 @@ BEGIN
         END IF;
         -- a function that is wrong, or may not do what it does, is so for all rows
         IF half = 0 OR SQLSTATE LIKE '42%' THEN
-            RETURN ARRAY(SELECT jsonb_build_object('row_number', n, 'code', 'exception', 'answer', 'failed', 'message', SQLERRM, 'sqlstate', SQLSTATE) FROM unnest(numbers) n);
+            RETURN ARRAY(SELECT jsonb_build_object('row_number', n, 'code', 'exception', 'answer', 'failed', 'message',
+                SQLERRM, 'sqlstate', SQLSTATE) FROM unnest(numbers) n);
         END IF;
     END;
     RETURN pawl_bulk._call_for_rows(function_name, operation, metadata, numbers[:half], datas[:half])
         || pawl_bulk._call_for_rows(function_name, operation, metadata, numbers[half + 1:], datas[half + 1:]);
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._call_for_rows(text, uuid, jsonb, bigint[], jsonb[]) IS 'internal: what a function says of rows, as JSON; 42883: there is no such function';
+COMMENT ON FUNCTION pawl_bulk._call_for_rows(text, uuid, jsonb, bigint[], jsonb[]) IS
+'internal: what a function says of rows, as JSON; 42883: there is no such function';

@@ -1,4 +1,5 @@
--- Signals from outside. A key and its record meet in pawl_bulk.signal_keys, under the lock of that row, so that none is lost between.
+-- Signals from outside. A key and its record meet in pawl_bulk.signal_keys, under the
+-- lock of that row, so that none is lost between.
 
 CREATE FUNCTION pawl_bulk._early(operation uuid, key text, result text, message text, attempt integer) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -11,10 +12,12 @@ BEGIN
     RETURN CASE WHEN FOUND THEN 'early' ELSE 'duplicate' END;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._early(uuid, text, text, text, integer) IS 'internal: keeps a signal until its record waits for it';
+COMMENT ON FUNCTION pawl_bulk._early(uuid, text, text, text, integer) IS
+'internal: keeps a signal until its record waits for it';
 
 -- The answer to a signal, and what it does. The key is locked.
-CREATE FUNCTION pawl_bulk._apply_signal(operation uuid, key text, result text, message text, attempt integer) RETURNS text
+CREATE FUNCTION pawl_bulk._apply_signal(operation uuid, key text, result text, message text, attempt integer)
+    RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
@@ -28,9 +31,12 @@ DECLARE
     w pawl_bulk.work;
     now_at timestamptz;
 BEGIN
-    SELECT x.* INTO k FROM pawl_bulk.signal_keys x WHERE x.operation = _apply_signal.operation AND x.key = _apply_signal.key FOR UPDATE;
-    SELECT x.* INTO w FROM pawl_bulk.work x WHERE x.operation = k.operation AND x.row_number = k.row_number AND x.step_index = k.step_index AND x.kind = 'signal' FOR UPDATE;
-    SELECT x.* INTO r FROM pawl_bulk.records x WHERE x.operation = k.operation AND x.row_number = k.row_number AND x.step_index = k.step_index;
+    SELECT x.* INTO k FROM pawl_bulk.signal_keys x
+        WHERE x.operation = _apply_signal.operation AND x.key = _apply_signal.key FOR UPDATE;
+    SELECT x.* INTO w FROM pawl_bulk.work x WHERE x.operation = k.operation AND x.row_number = k.row_number
+        AND x.step_index = k.step_index AND x.kind = 'signal' FOR UPDATE;
+    SELECT x.* INTO r FROM pawl_bulk.records x
+        WHERE x.operation = k.operation AND x.row_number = k.row_number AND x.step_index = k.step_index;
     IF r.state IS NULL OR r.state IN ('Pending', 'Running') THEN
         IF r.state IS NOT NULL AND attempt < r.retry_attempt THEN
             RETURN 'late';
@@ -46,13 +52,16 @@ BEGIN
         RETURN 'late';
     END IF;
     UPDATE pawl_bulk.records x
-       SET state = CASE result WHEN 'complete' THEN 'Completed' ELSE 'Failed' END, error_type = CASE result WHEN 'fail' THEN 'SignalFailure' END,
+       SET state = CASE result WHEN 'complete' THEN 'Completed' ELSE 'Failed' END,
+       error_type = CASE result WHEN 'fail' THEN 'SignalFailure' END,
            error_message = CASE result WHEN 'fail' THEN message END, completed_at = now_at
-     WHERE x.operation = r.operation AND x.row_number = r.row_number AND x.step_index = r.step_index AND x.state = 'WaitingForCompletion';
+     WHERE x.operation = r.operation AND x.row_number = r.row_number AND x.step_index = r.step_index
+         AND x.state = 'WaitingForCompletion';
     RETURN CASE WHEN FOUND THEN 'applied' ELSE 'late' END;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._apply_signal(uuid, text, text, text, integer) IS 'internal: what a signal does, and its answer';
+COMMENT ON FUNCTION pawl_bulk._apply_signal(uuid, text, text, text, integer) IS
+'internal: what a signal does, and its answer';
 
 -- A signal is a row of pawl_bulk.signals, whether pawl_bulk.signal or a plain INSERT sends it. Its answer is computed
 -- here, so no role but the owner writes it; pawl_bulk.signal_many computes the answers of many together.
@@ -71,10 +80,13 @@ BEGIN
     ELSIF NEW.result NOT IN ('complete', 'fail') THEN
         PERFORM pawl.raise('22023', format('unknown result "%s"', NEW.result), NULL, 'complete or fail');
     ELSIF octet_length(NEW.key) > 2000 THEN
-        PERFORM pawl.raise('22023', 'a signal key must have at most 2000 bytes', format('It has %s bytes.', octet_length(NEW.key)));
+        PERFORM pawl.raise('22023', 'a signal key must have at most 2000 bytes',
+            format('It has %s bytes.', octet_length(NEW.key)));
     END IF;
-    -- a record that waits may go on to its next step: then its operation stays as it is. A retry of a million rows has none that wait
-    IF EXISTS (SELECT FROM pawl_bulk.signal_keys k JOIN pawl_bulk.work w ON w.operation = k.operation AND w.row_number = k.row_number AND w.step_index = k.step_index
+    -- a record that waits may go on to its next step: then its operation stays as it is.
+    -- A retry of a million rows has none that wait
+    IF EXISTS (SELECT FROM pawl_bulk.signal_keys k JOIN pawl_bulk.work w ON w.operation = k.operation
+        AND w.row_number = k.row_number AND w.step_index = k.step_index
                 WHERE k.operation = NEW.operation AND k.key = NEW.key AND w.kind = 'signal') THEN
         PERFORM pawl_bulk._hold(ARRAY[NEW.operation]);
     END IF;
@@ -90,11 +102,13 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._signal_sent() IS 'internal: does what a signal does, and answers it; P0002, 22004, 22023';
+COMMENT ON FUNCTION pawl_bulk._signal_sent() IS
+'internal: does what a signal does, and answers it; P0002, 22004, 22023';
 CREATE TRIGGER sent BEFORE INSERT ON pawl_bulk.signals FOR EACH ROW
     WHEN (NEW.answer IS NULL AND NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._signal_sent();
 
-CREATE FUNCTION pawl_bulk.signal(operation uuid, key text, result text DEFAULT 'complete', message text DEFAULT NULL, payload jsonb DEFAULT NULL, attempt integer DEFAULT NULL)
+CREATE FUNCTION pawl_bulk.signal(operation uuid, key text, result text DEFAULT 'complete', message text DEFAULT NULL,
+    payload jsonb DEFAULT NULL, attempt integer DEFAULT NULL)
 RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

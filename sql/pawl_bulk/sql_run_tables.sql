@@ -1,4 +1,5 @@
--- Runs of SQL functions over rows, on record before they begin: what a function takes with it when it ends its session is not forgotten.
+-- Runs of SQL functions over rows, on record before they begin: what a function takes
+-- with it when it ends its session is not forgotten.
 
 CREATE TABLE pawl_bulk.sql_runs (
     operation uuid NOT NULL,
@@ -16,9 +17,13 @@ CREATE TABLE pawl_bulk.sql_runs (
     CHECK (first_row OPERATOR(pg_catalog.<=) last_row),
     CHECK ((lost_at IS NULL) = (again_at IS NULL))
 );
-COMMENT ON TABLE pawl_bulk.sql_runs IS 'runs of SQL functions over rows. A run that is under way has its row locked; one whose row is not locked when lease_until is over, or that is of a session that does something else by now, was lost with its session or its transaction. Its rows are tried again in smaller runs, until one row is alone';
+COMMENT ON TABLE pawl_bulk.sql_runs IS
+'runs of SQL functions over rows. A run that is under way has its row locked; one whose row is not locked when '
+'lease_until is over, or that is of a session that does something else by now, was lost with its session or its '
+'transaction. Its rows are tried again in smaller runs, until one row is alone';
 COMMENT ON COLUMN pawl_bulk.sql_runs.kind IS 'what the rows'' work is: start, check, or rows of a block (step -1)';
-COMMENT ON COLUMN pawl_bulk.sql_runs.size IS 'how many rows at most; of a lost run: how many may run together of those from first_row to last_row';
+COMMENT ON COLUMN pawl_bulk.sql_runs.size IS
+'how many rows at most; of a lost run: how many may run together of those from first_row to last_row';
 COMMENT ON COLUMN pawl_bulk.sql_runs.session IS 'the process that began it';
 COMMENT ON COLUMN pawl_bulk.sql_runs.again_at IS 'when the rows of a lost run may run again';
 
@@ -34,6 +39,10 @@ CREATE TABLE pawl_bulk.validation_attempts (
     CHECK ((first_row IS NULL) = (last_row IS NULL)),
     CHECK (first_row OPERATOR(pg_catalog.<=) last_row)
 );
-COMMENT ON TABLE pawl_bulk.validation_attempts IS 'attempts to validate operations. An attempt under way has its row locked. One whose row is not locked is lost when its session is gone or works on something else, or when lease_until is over: the loss is counted in pawl_bulk.troubles';
-COMMENT ON COLUMN pawl_bulk.validation_attempts.first_row IS 'the block of rows that is validated; null: as many blocks as fit, or the metadata';
+COMMENT ON TABLE pawl_bulk.validation_attempts IS
+'attempts to validate operations. An attempt under way has its row locked. One whose row is not locked is lost when '
+'its session is gone or works on something else, or when lease_until is over: the loss is counted in '
+'pawl_bulk.troubles';
+COMMENT ON COLUMN pawl_bulk.validation_attempts.first_row IS
+'the block of rows that is validated; null: as many blocks as fit, or the metadata';
 COMMENT ON COLUMN pawl_bulk.validation_attempts.session IS 'the process that began it';

@@ -1,5 +1,6 @@
--- The duty that runs SQL functions over rows. Which rows is on record, in a transaction of its own, before the function begins: one that
--- ends its transaction or its session has its rows divided, and fails a row that is alone as a row that kills workers fails.
+-- The duty that runs SQL functions over rows. Which rows is on record, in a transaction of its own, before the function
+-- begins: one that ends its transaction or its session has its rows divided, and fails a
+-- row that is alone as a row that kills workers fails.
 
 CREATE FUNCTION pawl_bulk._begin_run(batch integer, lease interval) RETURNS pawl_bulk.sql_runs
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -19,12 +20,14 @@ BEGIN
     END IF;
     INSERT INTO pawl_bulk.sql_runs AS r (operation, step_index, kind, first_row, last_row, size, lease_until)
     SELECT picked.operation, picked.step_index, picked.kind, coalesce(picked.numbers[1], picked.first_row),
-           coalesce(picked.numbers[cardinality(picked.numbers)], picked.last_row), coalesce(cardinality(picked.numbers), least(picked.size, picked.last_row - picked.first_row + 1)), clock_timestamp() + lease
+           coalesce(picked.numbers[cardinality(picked.numbers)], picked.last_row), coalesce(cardinality(picked.numbers),
+               least(picked.size, picked.last_row - picked.first_row + 1)), clock_timestamp() + lease
     RETURNING r.* INTO run;
     RETURN run;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._begin_run(integer, interval) IS 'internal: puts the next run on record; null: nothing is to be run';
+COMMENT ON FUNCTION pawl_bulk._begin_run(integer, interval) IS
+'internal: puts the next run on record; null: nothing is to be run';
 
 -- Looked at and not believed: a run belongs to its session until it is lost.
 CREATE FUNCTION pawl_bulk._end_run(operation uuid, run uuid) RETURNS void
@@ -33,9 +36,11 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $function$
     DELETE FROM pawl_bulk.sql_runs x
-     WHERE x.operation = _end_run.operation AND x.run = _end_run.run AND (x.session = pg_backend_pid() OR x.lost_at IS NOT NULL OR x.lease_until <= clock_timestamp())
+     WHERE x.operation = _end_run.operation AND x.run = _end_run.run
+         AND (x.session = pg_backend_pid() OR x.lost_at IS NOT NULL OR x.lease_until <= clock_timestamp())
 $function$;
-COMMENT ON FUNCTION pawl_bulk._end_run(uuid, uuid) IS 'internal: a run of this session has ended, or a lost one is seen to';
+COMMENT ON FUNCTION pawl_bulk._end_run(uuid, uuid) IS
+'internal: a run of this session has ended, or a lost one is seen to';
 
 -- The rows of a run as far as they are still to be run, locked.
 CREATE FUNCTION pawl_bulk._rows_of_run(r pawl_bulk.sql_runs, OUT numbers bigint[], OUT last_row bigint)
@@ -49,19 +54,23 @@ AS $function$
 BEGIN
     IF r.kind = 'rows' THEN
         SELECT w.last_row INTO last_row FROM pawl_bulk.work w
-         WHERE w.operation = r.operation AND w.row_number = r.first_row AND w.step_index = -1 AND w.state IN ('ready', 'lost') AND w.due IS NULL FOR UPDATE SKIP LOCKED;
+         WHERE w.operation = r.operation AND w.row_number = r.first_row AND w.step_index = -1
+             AND w.state IN ('ready', 'lost') AND w.due IS NULL FOR UPDATE SKIP LOCKED;
     ELSE
         SELECT array_agg(l.row_number) INTO numbers
           FROM (SELECT w.row_number FROM pawl_bulk.work w
-                 WHERE w.operation = r.operation AND w.row_number BETWEEN r.first_row AND r.last_row AND w.step_index = r.step_index
+                 WHERE w.operation = r.operation AND w.row_number BETWEEN r.first_row AND r.last_row
+                     AND w.step_index = r.step_index
                    AND w.kind = r.kind AND w.queue = 'sql:' AND w.state IN ('ready', 'lost') AND w.due IS NULL
                  ORDER BY w.row_number LIMIT r.size FOR UPDATE SKIP LOCKED) l;
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._rows_of_run(pawl_bulk.sql_runs) IS 'internal: what is left of the rows of a run: numbers, or the end of the block';
+COMMENT ON FUNCTION pawl_bulk._rows_of_run(pawl_bulk.sql_runs) IS
+'internal: what is left of the rows of a run: numbers, or the end of the block';
 
--- As long as this transaction lives the run's row is locked, and no session takes it for lost however long the function runs.
+-- As long as this transaction lives the run's row is locked, and no session takes it for
+-- lost however long the function runs.
 CREATE FUNCTION pawl_bulk._run_begun(begun pawl_bulk.sql_runs) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -77,7 +86,8 @@ DECLARE
     left_over record;
     did integer := 0;
 BEGIN
-    SELECT x.* INTO r FROM pawl_bulk.sql_runs x WHERE x.operation = begun.operation AND x.run = begun.run AND x.lost_at IS NULL FOR UPDATE;
+    SELECT x.* INTO r FROM pawl_bulk.sql_runs x
+        WHERE x.operation = begun.operation AND x.run = begun.run AND x.lost_at IS NULL FOR UPDATE;
     IF NOT FOUND THEN
         RETURN 0;
     END IF;
@@ -86,9 +96,11 @@ BEGIN
         left_over := pawl_bulk._rows_of_run(r);
         IF left_over.numbers IS NOT NULL OR left_over.last_row IS NOT NULL THEN
             SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = r.operation;
-            did := pawl_bulk._run_guarded(o, r.size, r.step_index, r.kind, left_over.numbers, r.first_row, left_over.last_row);
+            did := pawl_bulk._run_guarded(o, r.size, r.step_index, r.kind, left_over.numbers, r.first_row,
+                left_over.last_row);
             IF did IS NULL THEN
-                UPDATE pawl_bulk.sql_runs x SET lost_at = clock_timestamp(), again_at = clock_timestamp() + interval '1 min' WHERE x.operation = r.operation AND x.run = r.run;
+                UPDATE pawl_bulk.sql_runs x SET lost_at = clock_timestamp(),
+                    again_at = clock_timestamp() + interval '1 min' WHERE x.operation = r.operation AND x.run = r.run;
                 RETURN 0;
             END IF;
         END IF;
@@ -97,7 +109,8 @@ BEGIN
     RETURN did;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._run_begun(pawl_bulk.sql_runs) IS 'internal: runs what was put on record in an earlier transaction; returns how many rows';
+COMMENT ON FUNCTION pawl_bulk._run_begun(pawl_bulk.sql_runs) IS
+'internal: runs what was put on record in an earlier transaction; returns how many rows';
 
 -- One row that a session was lost with: counted as a worker that was lost, and too many of them are its end.
 -- Looked at and not believed: as in pawl_bulk._end_run, the run is this session's, or lost.
@@ -116,29 +129,37 @@ DECLARE
     s pawl_bulk.steps;
 BEGIN
     SELECT x.* INTO r FROM pawl_bulk.sql_runs x
-     WHERE x.operation = _count_loss.operation AND x.run = _count_loss.run AND row_number BETWEEN x.first_row AND x.last_row
+     WHERE x.operation = _count_loss.operation AND x.run = _count_loss.run
+         AND row_number BETWEEN x.first_row AND x.last_row
        AND (x.session = pg_backend_pid() OR x.lost_at IS NOT NULL OR x.lease_until <= now_at);
     IF NOT FOUND THEN
         PERFORM pawl.raise('55000', 'a run belongs to its session', 'No lost run has this row.');
     END IF;
     step := greatest(r.step_index, 0);
-    SELECT x.* INTO s FROM pawl_bulk.operations o JOIN pawl_bulk.steps x ON x.name = o.definition AND x.version = o.version AND x.step_index = step
+    SELECT x.* INTO s FROM pawl_bulk.operations o
+        JOIN pawl_bulk.steps x ON x.name = o.definition AND x.version = o.version AND x.step_index = step
      WHERE o.operation = r.operation;
     SELECT d.max_takeovers INTO most FROM pawl_bulk.definitions d WHERE d.name = s.name AND d.version = s.version;
     IF r.kind = 'start' THEN
         PERFORM pawl_bulk._begin_rows(s, r.operation, ARRAY[row_number]);
     END IF;
-    INSERT INTO pawl_bulk.work AS w (operation, row_number, step_index, queue, priority, run_timeout, deadline_at, takeovers, due)
-    SELECT o.operation, row_number, step, s.queue, o.priority, s.run_timeout, now_at + s.run_timeout, 1, now_at + interval '2 s' FROM pawl_bulk.operations o WHERE o.operation = r.operation
-    ON CONFLICT ON CONSTRAINT work_pkey DO UPDATE SET takeovers = w.takeovers + 1, due = least(now_at + interval '1 s' * power(2, least(w.takeovers + 1, 6)), w.deadline_at)
+    INSERT INTO pawl_bulk.work
+        AS w (operation, row_number, step_index, queue, priority, run_timeout, deadline_at, takeovers, due)
+    SELECT o.operation, row_number, step, s.queue, o.priority, s.run_timeout, now_at + s.run_timeout, 1,
+    now_at + interval '2 s' FROM pawl_bulk.operations o WHERE o.operation = r.operation
+    ON CONFLICT ON CONSTRAINT work_pkey DO UPDATE SET takeovers = w.takeovers + 1,
+        due = least(now_at + interval '1 s' * power(2, least(w.takeovers + 1, 6)), w.deadline_at)
     RETURNING w.takeovers INTO lost;
     IF lost > most THEN
-        UPDATE pawl_bulk.records x SET state = 'Failed', error_type = 'StepFailure', error_message = format('%s workers were lost', lost), completed_at = now_at
-         WHERE x.operation = r.operation AND x.row_number = _count_loss.row_number AND x.step_index = step AND x.state IN ('Running', 'WaitingForCompletion');
+        UPDATE pawl_bulk.records x SET state = 'Failed', error_type = 'StepFailure',
+            error_message = format('%s workers were lost', lost), completed_at = now_at
+         WHERE x.operation = r.operation AND x.row_number = _count_loss.row_number AND x.step_index = step
+             AND x.state IN ('Running', 'WaitingForCompletion');
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._count_loss(uuid, uuid, bigint) IS 'internal: a row that was alone in a run that was lost; 55000: it was in none';
+COMMENT ON FUNCTION pawl_bulk._count_loss(uuid, uuid, bigint) IS
+'internal: a row that was alone in a run that was lost; 55000: it was in none';
 
 CREATE FUNCTION pawl_bulk._bury(r pawl_bulk.sql_runs, now_at timestamptz) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -155,16 +176,19 @@ BEGIN
     through := coalesce(left_over.numbers[cardinality(left_over.numbers)], left_over.last_row);
     IF r.kind = 'rows' THEN
         SELECT v.row_number INTO through FROM pawl_bulk.validations v
-         WHERE v.operation = r.operation AND v.row_number BETWEEN r.first_row AND left_over.last_row ORDER BY v.row_number OFFSET r.size - 1 LIMIT 1;
+         WHERE v.operation = r.operation AND v.row_number BETWEEN r.first_row AND left_over.last_row
+         ORDER BY v.row_number OFFSET r.size - 1 LIMIT 1;
         through := coalesce(through, left_over.last_row);
     END IF;
     IF through IS NOT NULL AND coalesce(cardinality(left_over.numbers), r.size) > 1 THEN
-        UPDATE pawl_bulk.sql_runs x SET lost_at = now_at, again_at = now_at + interval '1 s', last_row = through, size = greatest(x.size / 10, 1)
+        UPDATE pawl_bulk.sql_runs x SET lost_at = now_at, again_at = now_at + interval '1 s', last_row = through,
+            size = greatest(x.size / 10, 1)
          WHERE x.operation = r.operation AND x.run = r.run;
         RETURN;
     END IF;
     IF r.kind = 'rows' AND through IS NOT NULL THEN
-        SELECT b.numbers, b.through INTO left_over.numbers, through FROM pawl_bulk._begin_block(r.operation, r.first_row, left_over.last_row, 1) b;
+        SELECT b.numbers, b.through INTO left_over.numbers, through
+            FROM pawl_bulk._begin_block(r.operation, r.first_row, left_over.last_row, 1) b;
     END IF;
     PERFORM pawl_bulk._count_loss(r.operation, r.run, n) FROM unnest(left_over.numbers) n;
     IF r.kind = 'rows' AND through IS NOT NULL THEN
@@ -173,7 +197,8 @@ BEGIN
     PERFORM pawl_bulk._end_run(r.operation, r.run);
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._bury(pawl_bulk.sql_runs, timestamptz) IS 'internal: divides a run that was lost, or counts the loss against the row that was alone in it';
+COMMENT ON FUNCTION pawl_bulk._bury(pawl_bulk.sql_runs, timestamptz) IS
+'internal: divides a run that was lost, or counts the loss against the row that was alone in it';
 
 -- Runs that were lost. own: this session has none under way, so all of its name are.
 CREATE FUNCTION pawl_bulk._bury_runs(own boolean) RETURNS integer
@@ -202,20 +227,24 @@ BEGIN
                 RAISE;
             END IF;
             RAISE WARNING 'a lost run of operation % cannot be recovered: %', r.operation, SQLERRM;
-            UPDATE pawl_bulk.sql_runs x SET lost_at = now_at, again_at = now_at + interval '1 min' WHERE x.operation = r.operation AND x.run = r.run;
+            UPDATE pawl_bulk.sql_runs x SET lost_at = now_at, again_at = now_at + interval '1 min'
+                WHERE x.operation = r.operation AND x.run = r.run;
         END;
         buried := buried + 1;
     END LOOP;
     -- the ends of those that were divided: nothing of them waits any more
     PERFORM pawl_bulk._end_run(x.operation, x.run) FROM pawl_bulk.sql_runs x
      WHERE x.lost_at < now_at - interval '1 min'
-       AND NOT EXISTS (SELECT FROM pawl_bulk.work w WHERE w.operation = x.operation AND w.row_number BETWEEN x.first_row AND x.last_row AND w.step_index = x.step_index);
+       AND NOT EXISTS (SELECT FROM pawl_bulk.work w WHERE w.operation = x.operation
+           AND w.row_number BETWEEN x.first_row AND x.last_row AND w.step_index = x.step_index);
     RETURN buried;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._bury_runs(boolean) IS 'internal: sees to runs that were lost with their session or transaction; returns how many';
+COMMENT ON FUNCTION pawl_bulk._bury_runs(boolean) IS
+'internal: sees to runs that were lost with their session or transaction; returns how many';
 
-CREATE PROCEDURE pawl_bulk.work_sql_rows(batch integer DEFAULT 5000, lease interval DEFAULT '60 s', INOUT done bigint DEFAULT NULL, INOUT wait_ms integer DEFAULT NULL)
+CREATE PROCEDURE pawl_bulk.work_sql_rows(batch integer DEFAULT 5000, lease interval DEFAULT '60 s',
+    INOUT done bigint DEFAULT NULL, INOUT wait_ms integer DEFAULT NULL)
 LANGUAGE plpgsql SECURITY INVOKER
 AS $function$
 DECLARE

@@ -1,30 +1,43 @@
 -- The validation phase: metadata once, rows in batches, every error kept.
 
--- Set-based: a rule at a time over all values, not a value at a time. Each CASE looks at what the ones before it let through, so a cast
--- is of what can be cast: numbers that numeric does not hold are none.
-CREATE FUNCTION pawl_bulk._schema_errors(schema jsonb, numbers bigint[], datas jsonb[]) RETURNS TABLE (row_number bigint, code text, message text, field text)
+-- Set-based: a rule at a time over all values, not a value at a time. Each CASE looks at what the ones before it let
+-- through, so a cast is of what can be cast: numbers that numeric does not hold are none.
+CREATE FUNCTION pawl_bulk._schema_errors(schema jsonb, numbers bigint[], datas jsonb[])
+    RETURNS TABLE (row_number bigint, code text, message text, field text)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT u.n, 'required', format('"%s" is missing', r.field), r.field
-      FROM jsonb_array_elements_text(coalesce(schema -> 'required', '[]')) WITH ORDINALITY r(field, k) CROSS JOIN unnest(numbers, datas) u(n, data)
+      FROM jsonb_array_elements_text(coalesce(schema -> 'required', '[]')) WITH ORDINALITY r(field, k)
+      CROSS JOIN unnest(numbers, datas) u(n, data)
      WHERE coalesce(u.data ->> r.field, '') = ''
     UNION ALL
-    SELECT x.n, CASE x.code WHEN 'number' THEN 'type' ELSE x.code END, CASE x.code WHEN 'type' THEN format('"%s" is not a value of type %s', x.field, x.type) WHEN 'length' THEN format('"%s" has %s characters', x.field, length(x.said))
-                                    WHEN 'pattern' THEN format('"%s" does not match %s', x.field, x.pattern) WHEN 'enum' THEN format('"%s" is not one of %s', x.field, x.list)
-                                    WHEN 'range' THEN format('"%s" is out of range', x.field) ELSE format('"%s" is not a number', x.field) END, x.field
-      FROM (SELECT v.*, CASE WHEN v.type = 'string' AND jsonb_typeof(v.given) <> 'string' OR v.type = 'boolean' AND v.said NOT IN ('true', 'false')
-                                  OR v.type = 'number' AND NOT v.is_number OR v.type = 'integer' AND v.said !~ E'^\\s*[-+]?\\d+\\s*$' THEN 'type'
+    SELECT x.n, CASE x.code WHEN 'number' THEN 'type' ELSE x.code END,
+    CASE x.code WHEN 'type' THEN format('"%s" is not a value of type %s', x.field, x.type) WHEN 'length'
+        THEN format('"%s" has %s characters', x.field, length(x.said))
+                                    WHEN 'pattern' THEN format('"%s" does not match %s', x.field, x.pattern)
+                                    WHEN 'enum' THEN format('"%s" is not one of %s', x.field, x.list)
+                                    WHEN 'range' THEN format('"%s" is out of range', x.field)
+            ELSE format('"%s" is not a number', x.field) END, x.field
+      FROM (SELECT v.*, CASE WHEN v.type = 'string' AND jsonb_typeof(v.given) <> 'string' OR v.type = 'boolean'
+          AND v.said NOT IN ('true', 'false')
+                                  OR v.type = 'number' AND NOT v.is_number OR v.type = 'integer'
+                                  AND v.said !~ E'^\\s*[-+]?\\d+\\s*$' THEN 'type'
                              WHEN length(v.said) < v.shortest OR length(v.said) > v.longest THEN 'length'
                              WHEN v.said !~ v.pattern THEN 'pattern'
-                             WHEN v.list IS NOT NULL AND NOT v.list @> to_jsonb(v.said) AND NOT v.list @> v.given THEN 'enum'
+                             WHEN v.list IS NOT NULL AND NOT v.list @> to_jsonb(v.said)
+                                 AND NOT v.list @> v.given THEN 'enum'
                              WHEN (v.least IS NOT NULL OR v.most IS NOT NULL) AND NOT v.is_number THEN 'number'
-                             WHEN v.least IS NOT NULL AND v.said::numeric < v.least OR v.most IS NOT NULL AND v.said::numeric > v.most THEN 'range' END AS code
+                             WHEN v.least IS NOT NULL AND v.said::numeric < v.least OR v.most IS NOT NULL
+                  AND v.said::numeric > v.most THEN 'range' END AS code
               FROM (SELECT u.n, p.*, u.data -> p.field AS given, u.data ->> p.field AS said,
                            CASE WHEN p.type = 'number' OR p.least IS NOT NULL OR p.most IS NOT NULL
-                                THEN u.data ->> p.field ~ E'^\\s*[-+]?(\\d+\\.?\\d*|\\.\\d+)([eE][-+]?\\d{1,4})?\\s*$' AND length(u.data ->> p.field) <= 1000 END AS is_number
-                      FROM (SELECT e.key AS field, e.value ->> 'type' AS type, (e.value ->> 'minLength')::integer AS shortest, (e.value ->> 'maxLength')::integer AS longest,
-                                   e.value ->> 'pattern' AS pattern, e.value -> 'enum' AS list, (e.value ->> 'minimum')::numeric AS least, (e.value ->> 'maximum')::numeric AS most
+                                THEN u.data ->> p.field ~ E'^\\s*[-+]?(\\d+\\.?\\d*|\\.\\d+)([eE][-+]?\\d{1,4})?\\s*$'
+                      AND length(u.data ->> p.field) <= 1000 END AS is_number
+                      FROM (SELECT e.key AS field, e.value ->> 'type' AS type,
+                          (e.value ->> 'minLength')::integer AS shortest, (e.value ->> 'maxLength')::integer AS longest,
+                                   e.value ->> 'pattern' AS pattern, e.value -> 'enum' AS list,
+                                   (e.value ->> 'minimum')::numeric AS least, (e.value ->> 'maximum')::numeric AS most
                               FROM jsonb_each(coalesce(schema -> 'properties', '{}')) e OFFSET 0) p
                      CROSS JOIN unnest(numbers, datas) u(n, data)
                      WHERE coalesce(u.data ->> p.field, '') <> '') v) x
@@ -44,7 +57,8 @@ DECLARE
     validator text;
 BEGIN
     BEGIN
-        errors := ARRAY(SELECT e.message FROM pawl_bulk._schema_errors(d.metadata_schema, ARRAY[1::bigint], ARRAY[metadata]) e);
+        errors := ARRAY(SELECT e.message
+            FROM pawl_bulk._schema_errors(d.metadata_schema, ARRAY[1::bigint], ARRAY[metadata]) e);
     EXCEPTION WHEN data_exception THEN
         errors := ARRAY[SQLERRM];
     END;
@@ -54,7 +68,8 @@ BEGIN
             CONTINUE;
         END IF;
         BEGIN
-            EXECUTE format('SELECT coalesce(array_agg(coalesce(x.message, x.code)), ''{}'') FROM %s($1) x', pawl_bulk._function(validator, '(jsonb)')::oid::regproc)
+            EXECUTE format('SELECT coalesce(array_agg(coalesce(x.message, x.code)), ''{}'') FROM %s($1) x',
+                pawl_bulk._function(validator, '(jsonb)')::oid::regproc)
               INTO more USING metadata;
             errors := errors || more;
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
@@ -67,9 +82,11 @@ BEGIN
     RETURN errors;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._metadata_errors(pawl_bulk.definitions, jsonb, boolean) IS 'internal: everything that is wrong with the metadata of an operation';
+COMMENT ON FUNCTION pawl_bulk._metadata_errors(pawl_bulk.definitions, jsonb, boolean) IS
+'internal: everything that is wrong with the metadata of an operation';
 
--- The input is laid out in blocks, so that several sessions validate. By row numbers and not by rows: nothing but the first and the last row of each is read.
+-- The input is laid out in blocks, so that several sessions validate. By row numbers and not by rows: nothing but the
+-- first and the last row of each is read.
 CREATE FUNCTION pawl_bulk._lay_unvalidated(operation uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -84,17 +101,20 @@ DECLARE
     laid bigint;
     through bigint;
 BEGIN
-    SELECT x.validated_through INTO laid FROM pawl_bulk.operations x WHERE x.operation = _lay_unvalidated.operation AND x.status = 'Validating' FOR NO KEY UPDATE;
+    SELECT x.validated_through INTO laid FROM pawl_bulk.operations x
+        WHERE x.operation = _lay_unvalidated.operation AND x.status = 'Validating' FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN;
     END IF;
     through := greatest(laid, 0);
     LOOP
-        SELECT i.row_number INTO first_row FROM pawl_bulk.input i WHERE i.operation = _lay_unvalidated.operation AND i.row_number > through ORDER BY i.row_number LIMIT 1;
+        SELECT i.row_number INTO first_row FROM pawl_bulk.input i
+            WHERE i.operation = _lay_unvalidated.operation AND i.row_number > through ORDER BY i.row_number LIMIT 1;
         EXIT WHEN NOT FOUND;
         through := first_row + least(size - 1, 9223372036854775807 - first_row);
         SELECT i.row_number INTO through FROM pawl_bulk.input i
-         WHERE i.operation = _lay_unvalidated.operation AND i.row_number BETWEEN first_row AND through ORDER BY i.row_number DESC LIMIT 1;
+         WHERE i.operation = _lay_unvalidated.operation AND i.row_number BETWEEN first_row AND through
+         ORDER BY i.row_number DESC LIMIT 1;
         INSERT INTO pawl_bulk.unvalidated (operation, first_row, last_row) VALUES (operation, first_row, through);
     END LOOP;
     IF through > laid THEN
@@ -102,10 +122,13 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._lay_unvalidated(uuid) IS 'internal: makes blocks of the rows of an operation that are in none';
+COMMENT ON FUNCTION pawl_bulk._lay_unvalidated(uuid) IS
+'internal: makes blocks of the rows of an operation that are in none';
 
--- Locked, and gone when its rows are validated: a caller that does not continue has divided a block, and held it for a transaction.
-CREATE FUNCTION pawl_bulk._take_unvalidated(operation uuid, batch integer, block bigint DEFAULT NULL, OUT first_row bigint, OUT last_row bigint)
+-- Locked, and gone when its rows are validated: a caller that does not continue has
+-- divided a block, and held it for a transaction.
+CREATE FUNCTION pawl_bulk._take_unvalidated(operation uuid, batch integer, block bigint DEFAULT NULL,
+    OUT first_row bigint, OUT last_row bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -117,18 +140,21 @@ DECLARE
     through bigint;
 BEGIN
     SELECT u.first_row, u.last_row INTO first_row, through FROM pawl_bulk.unvalidated u
-     WHERE u.operation = _take_unvalidated.operation AND (block IS NULL OR u.first_row = block) ORDER BY u.first_row LIMIT 1 FOR UPDATE SKIP LOCKED;
+     WHERE u.operation = _take_unvalidated.operation AND (block IS NULL OR u.first_row = block)
+     ORDER BY u.first_row LIMIT 1 FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;
     END IF;
     last_row := least(through - first_row, greatest(batch, 1) - 1) + first_row;
     IF last_row < through THEN
-        UPDATE pawl_bulk.unvalidated u SET last_row = _take_unvalidated.last_row WHERE u.operation = _take_unvalidated.operation AND u.first_row = _take_unvalidated.first_row;
+        UPDATE pawl_bulk.unvalidated u SET last_row = _take_unvalidated.last_row
+            WHERE u.operation = _take_unvalidated.operation AND u.first_row = _take_unvalidated.first_row;
         INSERT INTO pawl_bulk.unvalidated (operation, first_row, last_row) VALUES (operation, last_row + 1, through);
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._take_unvalidated(uuid, integer, bigint) IS 'internal: the next free block, or the one that begins with this row, or its first rows, locked; null: there is none';
+COMMENT ON FUNCTION pawl_bulk._take_unvalidated(uuid, integer, bigint) IS
+'internal: the next free block, or the one that begins with this row, or its first rows, locked; null: there is none';
 
 -- Looked at and not believed: workers may call it.
 CREATE FUNCTION pawl_bulk._end_unvalidated(operation uuid, first_row bigint) RETURNS void
@@ -143,21 +169,27 @@ DECLARE
     through bigint;
     missing bigint;
 BEGIN
-    SELECT u.last_row INTO through FROM pawl_bulk.unvalidated u WHERE u.operation = _end_unvalidated.operation AND u.first_row = _end_unvalidated.first_row FOR UPDATE;
+    SELECT u.last_row INTO through FROM pawl_bulk.unvalidated u
+        WHERE u.operation = _end_unvalidated.operation AND u.first_row = _end_unvalidated.first_row FOR UPDATE;
     -- two walks, whatever the planner knows of the tables
     SELECT min(x.row_number) INTO missing
-      FROM (SELECT i.row_number FROM pawl_bulk.input i WHERE i.operation = _end_unvalidated.operation AND i.row_number BETWEEN first_row AND through
-            EXCEPT SELECT v.row_number FROM pawl_bulk.validations v WHERE v.operation = _end_unvalidated.operation AND v.row_number BETWEEN first_row AND through) x;
+      FROM (SELECT i.row_number FROM pawl_bulk.input i
+          WHERE i.operation = _end_unvalidated.operation AND i.row_number BETWEEN first_row AND through
+            EXCEPT SELECT v.row_number FROM pawl_bulk.validations v
+            WHERE v.operation = _end_unvalidated.operation AND v.row_number BETWEEN first_row AND through) x;
     IF missing IS NOT NULL THEN
         PERFORM pawl.raise('55000', format('row %s of operation %s is not validated', missing, operation));
     END IF;
-    DELETE FROM pawl_bulk.unvalidated u WHERE u.operation = _end_unvalidated.operation AND u.first_row = _end_unvalidated.first_row;
+    DELETE FROM pawl_bulk.unvalidated u
+        WHERE u.operation = _end_unvalidated.operation AND u.first_row = _end_unvalidated.first_row;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._end_unvalidated(uuid, bigint) IS 'internal: the block whose rows have their validation records goes; 55000: one has none';
+COMMENT ON FUNCTION pawl_bulk._end_unvalidated(uuid, bigint) IS
+'internal: the block whose rows have their validation records goes; 55000: one has none';
 
 -- The rows of a block, read. Malformed ones have no data and a problem.
-CREATE FUNCTION pawl_bulk._read_rows(o pawl_bulk.operations, first_row bigint, last_row bigint, OUT numbers bigint[], OUT datas jsonb[], OUT problems text[])
+CREATE FUNCTION pawl_bulk._read_rows(o pawl_bulk.operations, first_row bigint, last_row bigint, OUT numbers bigint[],
+    OUT datas jsonb[], OUT problems text[])
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -173,14 +205,18 @@ BEGIN
     FOR attempt IN 1 .. 2 LOOP
         BEGIN
             -- one malformed JSON text stops the batch; then each is tried alone
-            SELECT array_agg(x.row_number), array_agg(x.data), array_agg(coalesce(x.problem, CASE WHEN x.data IS NULL AND x.raw IS NULL THEN 'the row is empty' WHEN x.data IS NULL OR jsonb_typeof(x.data) <> 'object' THEN
-                       CASE o.format WHEN 'csv' THEN pawl_bulk.csv_problem(x.raw, o.columns, delimiter, quote) ELSE 'the row is not a JSON object' END END))
+            SELECT array_agg(x.row_number), array_agg(x.data), array_agg(coalesce(x.problem,
+                CASE WHEN x.data IS NULL AND x.raw IS NULL THEN 'the row is empty' WHEN x.data IS NULL
+                    OR jsonb_typeof(x.data) <> 'object' THEN
+                       CASE o.format WHEN 'csv' THEN pawl_bulk.csv_problem(x.raw, o.columns, delimiter, quote)
+                           ELSE 'the row is not a JSON object' END END))
               INTO numbers, datas, problems
               FROM (SELECT i.row_number, i.raw, i.problem,
                            CASE WHEN i.problem IS NOT NULL THEN NULL WHEN i.data IS NOT NULL THEN i.data
                                 WHEN o.format = 'csv' THEN pawl_bulk.csv_row(i.raw, o.columns, delimiter, quote)
                                 WHEN readable THEN i.raw::jsonb ELSE pawl_bulk._json(i.raw) END AS data
-                      FROM pawl_bulk.input i WHERE i.operation = o.operation AND i.row_number BETWEEN first_row AND last_row
+                      FROM pawl_bulk.input i
+                      WHERE i.operation = o.operation AND i.row_number BETWEEN first_row AND last_row
                      ORDER BY i.row_number) x;
             EXIT;
         EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
@@ -189,10 +225,12 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._read_rows(pawl_bulk.operations, bigint, bigint) IS 'internal: the rows of a block that is validated';
+COMMENT ON FUNCTION pawl_bulk._read_rows(pawl_bulk.operations, bigint, bigint) IS
+'internal: the rows of a block that is validated';
 
 -- All errors of the rows, in the order of the validators.
-CREATE FUNCTION pawl_bulk._row_errors(d pawl_bulk.definitions, o pawl_bulk.operations, numbers bigint[], datas jsonb[]) RETURNS jsonb[]
+CREATE FUNCTION pawl_bulk._row_errors(d pawl_bulk.definitions, o pawl_bulk.operations, numbers bigint[], datas jsonb[])
+    RETURNS jsonb[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -208,17 +246,20 @@ BEGIN
         errors := errors || pawl_bulk._call_for_rows(validator, o.operation, o.metadata, numbers, datas);
     END LOOP;
     IF d.row_schema <> '{}' THEN
-        errors := errors || ARRAY(SELECT jsonb_build_object('row_number', e.row_number, 'code', e.code, 'message', e.message, 'field', e.field)
+        errors := errors || ARRAY(SELECT jsonb_build_object('row_number', e.row_number, 'code', e.code, 'message',
+            e.message, 'field', e.field)
                                     FROM pawl_bulk._schema_errors(d.row_schema, numbers, datas) e);
     END IF;
     RETURN errors;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._row_errors(pawl_bulk.definitions, pawl_bulk.operations, bigint[], jsonb[]) IS 'internal: what the validators say of rows: {row_number, code, message}';
+COMMENT ON FUNCTION pawl_bulk._row_errors(pawl_bulk.definitions, pawl_bulk.operations, bigint[], jsonb[]) IS
+'internal: what the validators say of rows: {row_number, code, message}';
 
--- Rows first_row to last_row get their validation records. Where that raises an error they are halved until it belongs to one of them: that one
--- fails with it. patient: an error that may be gone the next time is raised.
-CREATE FUNCTION pawl_bulk._validate_rows(d pawl_bulk.definitions, o pawl_bulk.operations, first_row bigint, last_row bigint, patient boolean) RETURNS bigint
+-- Rows first_row to last_row get their validation records. Where that raises an error they are halved until it belongs
+-- to one of them: that one fails with it. patient: an error that may be gone the next time is raised.
+CREATE FUNCTION pawl_bulk._validate_rows(d pawl_bulk.definitions, o pawl_bulk.operations, first_row bigint,
+        last_row bigint, patient boolean) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -238,20 +279,27 @@ BEGIN
         IF array_remove(r.problems, NULL) = '{}' THEN
             errors := pawl_bulk._row_errors(d, o, r.numbers, r.datas);
         ELSE
-            SELECT array_agg(u.n) AS numbers, array_agg(u.data) AS datas INTO fine FROM unnest(r.numbers, r.datas, r.problems) u(n, data, problem) WHERE u.problem IS NULL;
+            SELECT array_agg(u.n) AS numbers, array_agg(u.data) AS datas INTO fine
+                FROM unnest(r.numbers, r.datas, r.problems) u(n, data, problem) WHERE u.problem IS NULL;
             errors := pawl_bulk._row_errors(d, o, fine.numbers, fine.datas)
-                || ARRAY(SELECT jsonb_build_object('row_number', u.n, 'code', 'malformed', 'message', u.problem) FROM unnest(r.numbers, r.problems) u(n, problem) WHERE u.problem IS NOT NULL);
+                || ARRAY(SELECT jsonb_build_object('row_number', u.n, 'code', 'malformed', 'message', u.problem)
+                    FROM unnest(r.numbers, r.problems) u(n, problem) WHERE u.problem IS NOT NULL);
         END IF;
         now_at := clock_timestamp();
         IF errors = '{}' THEN
             INSERT INTO pawl_bulk.validations (operation, row_number, state, row_id, created_at)
-            SELECT o.operation, u.n, 'Completed', u.data ->> d.row_id, now_at FROM unnest(r.numbers, r.datas) u(n, data);
+            SELECT o.operation, u.n, 'Completed', u.data ->> d.row_id, now_at
+            FROM unnest(r.numbers, r.datas) u(n, data);
         ELSE
             INSERT INTO pawl_bulk.validations (operation, row_number, state, row_id, errors, raw, created_at)
-            SELECT o.operation, u.n, CASE WHEN e.errors IS NULL THEN 'Completed' ELSE 'Failed' END, u.data ->> d.row_id, e.errors,
-                   CASE WHEN u.problem IS NOT NULL THEN (SELECT coalesce(i.raw, i.data::text) FROM pawl_bulk.input i WHERE i.operation = o.operation AND i.row_number = u.n) END, now_at
+            SELECT o.operation, u.n, CASE WHEN e.errors IS NULL THEN 'Completed' ELSE 'Failed' END, u.data ->> d.row_id,
+            e.errors,
+                   CASE WHEN u.problem IS NOT NULL
+                       THEN (SELECT coalesce(i.raw, i.data::text) FROM pawl_bulk.input i
+                           WHERE i.operation = o.operation AND i.row_number = u.n) END, now_at
               FROM unnest(r.numbers, r.datas, r.problems) u(n, data, problem)
-              LEFT JOIN (SELECT (x.e ->> 'row_number')::bigint AS n, jsonb_agg(x.e - 'row_number' - 'answer' ORDER BY x.k) AS errors
+              LEFT JOIN (SELECT (x.e ->> 'row_number')::bigint AS n,
+                  jsonb_agg(x.e - 'row_number' - 'answer' ORDER BY x.k) AS errors
                            FROM unnest(errors) WITH ORDINALITY x(e, k) GROUP BY 1) e ON e.n = u.n
              ORDER BY u.n;
             IF NOT o.track_row_data THEN
@@ -269,10 +317,12 @@ BEGIN
         PERFORM pawl_bulk._invalidate(o, first_row, errors[1]);
         RETURN 1;
     END IF;
-    RETURN pawl_bulk._validate_rows(d, o, first_row, middle, patient) + pawl_bulk._validate_rows(d, o, middle + 1, last_row, patient);
+    RETURN pawl_bulk._validate_rows(d, o, first_row, middle, patient) + pawl_bulk._validate_rows(d, o, middle + 1,
+        last_row, patient);
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._validate_rows(pawl_bulk.definitions, pawl_bulk.operations, bigint, bigint, boolean) IS 'internal: writes the validation records of rows; returns how many';
+COMMENT ON FUNCTION pawl_bulk._validate_rows(pawl_bulk.definitions, pawl_bulk.operations, bigint, bigint, boolean) IS
+'internal: writes the validation records of rows; returns how many';
 
 CREATE FUNCTION pawl_bulk._forget_invalid(operation uuid, first_row bigint, last_row bigint) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
@@ -280,10 +330,12 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $function$
     DELETE FROM pawl_bulk.input i USING pawl_bulk.validations v, pawl_bulk.operations o
-     WHERE o.operation = _forget_invalid.operation AND NOT o.track_row_data AND v.operation = o.operation AND v.row_number BETWEEN first_row AND last_row AND v.errors IS NOT NULL
+     WHERE o.operation = _forget_invalid.operation AND NOT o.track_row_data AND v.operation = o.operation
+         AND v.row_number BETWEEN first_row AND last_row AND v.errors IS NOT NULL
        AND i.operation = v.operation AND i.row_number = v.row_number
 $function$;
-COMMENT ON FUNCTION pawl_bulk._forget_invalid(uuid, bigint, bigint) IS 'internal: the data of rows that failed validation go, where they are not kept';
+COMMENT ON FUNCTION pawl_bulk._forget_invalid(uuid, bigint, bigint) IS
+'internal: the data of rows that failed validation go, where they are not kept';
 
 CREATE FUNCTION pawl_bulk._invalidate(o pawl_bulk.operations, row_number bigint, error jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -299,10 +351,12 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._invalidate(pawl_bulk.operations, bigint, jsonb) IS 'internal: the validation record of a row that could not be validated';
+COMMENT ON FUNCTION pawl_bulk._invalidate(pawl_bulk.operations, bigint, jsonb) IS
+'internal: the validation record of a row that could not be validated';
 
 -- Reads the operation and its definition itself: what validators say is written as they say it.
-CREATE FUNCTION pawl_bulk._validate_next_block(operation uuid, batch integer, patient boolean, first_row bigint) RETURNS bigint
+CREATE FUNCTION pawl_bulk._validate_next_block(operation uuid, batch integer, patient boolean, first_row bigint)
+    RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -313,7 +367,8 @@ DECLARE
     block record;
     did bigint;
 BEGIN
-    SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = _validate_next_block.operation AND x.status = 'Validating' AND x.paused_at IS NULL;
+    SELECT x.* INTO o FROM pawl_bulk.operations x
+        WHERE x.operation = _validate_next_block.operation AND x.status = 'Validating' AND x.paused_at IS NULL;
     IF NOT FOUND THEN
         RETURN 0;
     END IF;
@@ -327,9 +382,11 @@ BEGIN
     RETURN greatest(did, 1);
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._validate_next_block(uuid, integer, boolean, bigint) IS 'internal: pawl_bulk._validate_block';
+COMMENT ON FUNCTION pawl_bulk._validate_next_block(uuid, integer, boolean, bigint) IS
+'internal: pawl_bulk._validate_block';
 
-CREATE FUNCTION pawl_bulk._validate_block(operation uuid, batch integer, patient boolean, first_row bigint DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION pawl_bulk._validate_block(operation uuid, batch integer, patient boolean, first_row bigint DEFAULT NULL)
+    RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS 'MODULE_PATHNAME', 'pawl_bulk_validate_block';
 COMMENT ON FUNCTION pawl_bulk._validate_block(uuid, integer, boolean, bigint) IS
@@ -346,7 +403,8 @@ DECLARE
     block record;
 BEGIN
     SELECT x.* INTO o FROM pawl_bulk.operations x JOIN pawl_bulk.troubles t ON t.operation = x.operation
-     WHERE x.operation = _fail_next_row.operation AND x.status = 'Validating' AND x.paused_at IS NULL AND t.failures > 5 AND t.sqlstate ~ '^57';
+     WHERE x.operation = _fail_next_row.operation AND x.status = 'Validating' AND x.paused_at IS NULL AND t.failures > 5
+         AND t.sqlstate ~ '^57';
     IF NOT FOUND THEN
         RETURN false;
     END IF;
@@ -386,7 +444,8 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._validations_by_sql() IS 'internal: rejects validation records that no validation writes; 42501';
+COMMENT ON FUNCTION pawl_bulk._validations_by_sql() IS
+'internal: rejects validation records that no validation writes; 42501';
 CREATE TRIGGER by_sql BEFORE INSERT ON pawl_bulk.validations
     FOR EACH STATEMENT WHEN (NOT pawl_bulk._validating() AND NOT pawl.restoring())
     EXECUTE FUNCTION pawl_bulk._validations_by_sql();
@@ -406,11 +465,13 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock_shared(pawl_bulk._lock_key(candidate)) THEN
         RETURN 0;
     END IF;
-    SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = candidate AND x.status = 'Validating' AND x.paused_at IS NULL;
+    SELECT x.* INTO o FROM pawl_bulk.operations x
+        WHERE x.operation = candidate AND x.status = 'Validating' AND x.paused_at IS NULL;
     RETURN CASE WHEN o.operation IS NULL THEN 0 ELSE pawl_bulk._validate_block(candidate, batch, true) END;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._help_with(uuid, integer) IS 'internal: validates a free block of an operation; returns how many rows';
+COMMENT ON FUNCTION pawl_bulk._help_with(uuid, integer) IS
+'internal: validates a free block of an operation; returns how many rows';
 
 CREATE FUNCTION pawl_bulk._help_to_validate(batch integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -427,7 +488,8 @@ BEGIN
         RETURN 0;
     END IF;
     FOR candidate IN SELECT x.operation FROM pawl_bulk.operations x
-                      WHERE x.status = ANY ('{Pending,Validating,Running,Retrying}') AND x.status = 'Validating' AND x.paused_at IS NULL
+                      WHERE x.status = ANY ('{Pending,Validating,Running,Retrying}') AND x.status = 'Validating'
+                          AND x.paused_at IS NULL
                         AND NOT EXISTS (SELECT FROM pawl_bulk.troubles t WHERE t.operation = x.operation)
                       ORDER BY x.priority DESC, x.operation LOOP
         BEGIN
@@ -450,7 +512,8 @@ BEGIN
     RETURN 0;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._help_to_validate(integer) IS 'internal: validates a block of an operation that another session may be validating too; returns how many rows';
+COMMENT ON FUNCTION pawl_bulk._help_to_validate(integer) IS
+'internal: validates a block of an operation that another session may be validating too; returns how many rows';
 
 CREATE FUNCTION pawl_bulk.validate_now(operation uuid) RETURNS text[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -472,6 +535,8 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.validate_now(uuid) IS
-'Validates all rows of an operation in this transaction, as the duty would, and returns what is wrong with its metadata; the
-errors of rows are in pawl_bulk.errors. operation: Pending or Validating. Errors: what validators raise; PW001 another state.
+'Validates all rows of an operation in this transaction, as the duty would, and returns what is wrong with its '
+'metadata; the
+errors of rows are in pawl_bulk.errors. operation: Pending or Validating. Errors: what validators raise; PW001 '
+'another state.
 Privileges: pawl_worker and above. Example: SELECT pawl_bulk.validate_now(''01a2080d-be00-78c8-af29-543bc31dc522'')';

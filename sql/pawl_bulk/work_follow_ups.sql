@@ -15,10 +15,12 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._work_taken() IS 'internal: counts lost workers, sets the run limit when an attempt begins';
+COMMENT ON FUNCTION pawl_bulk._work_taken() IS
+'internal: counts lost workers, sets the run limit when an attempt begins';
 CREATE TRIGGER taken BEFORE UPDATE ON pawl_bulk.work FOR EACH ROW
     WHEN (OLD.state IS DISTINCT FROM NEW.state
-          AND (NEW.state = 'lost' OR NEW.state = 'leased' AND NEW.kind = 'start' AND NEW.run_timeout IS NOT NULL AND NEW.deadline_at IS NULL))
+          AND (NEW.state = 'lost' OR NEW.state = 'leased' AND NEW.kind = 'start' AND NEW.run_timeout IS NOT NULL
+              AND NEW.deadline_at IS NULL))
     EXECUTE FUNCTION pawl_bulk._work_taken();
 
 CREATE FUNCTION pawl_bulk._work_moved() RETURNS trigger
@@ -39,22 +41,26 @@ BEGIN
         now_at := clock_timestamp();
         UPDATE pawl_bulk.records r SET state = 'Running', started_at = now_at FROM new_work n
          WHERE n.state = 'leased' AND n.kind = 'start'
-           AND r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index AND r.state = 'Pending';
+           AND r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index
+           AND r.state = 'Pending';
     END IF;
     IF EXISTS (SELECT FROM new_work n WHERE n.state = 'lost') THEN
         -- one bad row must not kill workers for ever
         UPDATE pawl_bulk.records r
-           SET state = 'Failed', error_type = 'StepFailure', error_message = format('%s workers were lost', n.takeovers), completed_at = clock_timestamp()
+           SET state = 'Failed', error_type = 'StepFailure',
+           error_message = format('%s workers were lost', n.takeovers), completed_at = clock_timestamp()
           FROM new_work n JOIN pawl_bulk.operations o ON o.operation = n.operation
           JOIN pawl_bulk.definitions d ON d.name = o.definition AND d.version = o.version
          WHERE n.state = 'lost' AND n.takeovers > d.max_takeovers
-           AND r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index AND r.state IN ('Running', 'WaitingForCompletion');
+           AND r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index
+           AND r.state IN ('Running', 'WaitingForCompletion');
     END IF;
     IF EXISTS (SELECT FROM new_work n WHERE n.state IN ('ready', 'lost') AND n.kind = 'start' AND NOT n.held) THEN
         UPDATE pawl_bulk.work w SET held = true, held_due = w.due, due = 'infinity'
           FROM new_work n JOIN pawl_bulk.operations o ON o.operation = n.operation
          WHERE o.paused_at IS NOT NULL AND n.kind = 'start' AND NOT n.held
-           AND w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index AND w.state IN ('ready', 'lost') AND NOT w.held;
+           AND w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
+           AND w.state IN ('ready', 'lost') AND NOT w.held;
     END IF;
     RETURN NULL;
 END

@@ -17,12 +17,15 @@ BEGIN
         WITH RECURSIVE queues(name) AS (
             SELECT min(w.queue) FROM pawl_bulk.work w WHERE w.state IN ('ready', 'lost') AND w.due IS NULL
             UNION ALL
-            SELECT (SELECT min(w.queue) FROM pawl_bulk.work w WHERE w.queue > q.name AND w.state IN ('ready', 'lost') AND w.due IS NULL) FROM queues q WHERE q.name IS NOT NULL)
+            SELECT (SELECT min(w.queue) FROM pawl_bulk.work w WHERE w.queue > q.name AND w.state IN ('ready', 'lost')
+                AND w.due IS NULL) FROM queues q WHERE q.name IS NOT NULL)
         SELECT q.name FROM queues q
-         CROSS JOIN LATERAL (SELECT w.priority, w.operation, w.row_number FROM pawl_bulk.work w WHERE w.queue = q.name AND w.state IN ('ready', 'lost') AND w.due IS NULL
+         CROSS JOIN LATERAL (SELECT w.priority, w.operation, w.row_number FROM pawl_bulk.work w
+             WHERE w.queue = q.name AND w.state IN ('ready', 'lost') AND w.due IS NULL
                               ORDER BY w.priority DESC, w.operation, w.row_number, w.step_index LIMIT 1) head
          WHERE q.name <> 'sql:' ORDER BY head.priority DESC, head.operation, head.row_number LOOP
-        taken := taken || ARRAY(SELECT c FROM pawl.claim(NULL::pawl_bulk.work, 'Take', worker, lease, batch - cardinality(taken), queue) c);
+        taken := taken || ARRAY(SELECT c
+            FROM pawl.claim(NULL::pawl_bulk.work, 'Take', worker, lease, batch - cardinality(taken), queue) c);
         EXIT WHEN cardinality(taken) >= batch;
     END LOOP;
     RETURN taken;
@@ -30,9 +33,12 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._claim_any(text, integer, interval) IS 'internal: claims rows of any queue';
 
-CREATE FUNCTION pawl_bulk.claim(worker text, queue text DEFAULT NULL, batch integer DEFAULT 100, lease interval DEFAULT NULL)
-RETURNS TABLE (operation uuid, row_number bigint, step_index integer, step_name text, kind text, token bigint, attempt integer, tries integer,
-               idempotency_key text, row_id text, data jsonb, metadata jsonb, lease_until timestamptz, traceparent text, tracestate text)
+CREATE FUNCTION pawl_bulk.claim(worker text, queue text DEFAULT NULL, batch integer DEFAULT 100,
+    lease interval DEFAULT NULL)
+RETURNS TABLE (operation uuid, row_number bigint, step_index integer, step_name text, kind text, token bigint,
+    attempt integer, tries integer,
+               idempotency_key text, row_id text, data jsonb, metadata jsonb, lease_until timestamptz, traceparent text,
+               tracestate text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.token = ''
@@ -48,28 +54,35 @@ BEGIN
     IF coalesce(claim.worker, '') = '' THEN
         PERFORM pawl.raise('22004', 'no processor given');
     ELSIF claim.queue = 'sql:' THEN
-        PERFORM pawl.raise('22023', 'the queue "sql:" is worked on inside the database', NULL, 'select * from pawl_bulk.run_sql_rows()');
+        PERFORM pawl.raise('22023', 'the queue "sql:" is worked on inside the database', NULL,
+            'select * from pawl_bulk.run_sql_rows()');
     END IF;
     -- times that have passed are seen to here too, so that a worker alone gets on
     PERFORM FROM pawl.fire_due('pawl_bulk.work', greatest(batch, 100));
     IF claim.queue IS NOT NULL THEN
-        SELECT array_agg(c) INTO taken FROM pawl.claim(NULL::pawl_bulk.work, 'Take', claim.worker, claim.lease, claim.batch, claim.queue) c;
+        SELECT array_agg(c) INTO taken
+            FROM pawl.claim(NULL::pawl_bulk.work, 'Take', claim.worker, claim.lease, claim.batch, claim.queue) c;
     ELSE
         taken := pawl_bulk._claim_any(claim.worker, claim.batch, claim.lease);
     END IF;
-    -- each row is looked up by its whole key: a plan made while the tables were small would walk through an operation for each of them
+    -- each row is looked up by its whole key: a plan made while the tables were small
+    -- would walk through an operation for each of them
     RETURN QUERY
-        SELECT w.operation, w.row_number, w.step_index, s.step_name, w.kind, w.fence, r.retry_attempt::integer, r.tries::integer,
-               w.operation || '/' || w.row_number || '/' || w.step_index || '/' || r.retry_attempt, v.row_id,
+        SELECT w.operation, w.row_number, w.step_index, s.step_name, w.kind, w.fence, r.retry_attempt::integer,
+        r.tries::integer, w.operation || '/' || w.row_number || '/' || w.step_index || '/' || r.retry_attempt, v.row_id,
                CASE WHEN i.data IS NOT NULL THEN i.data WHEN i.problem IS NOT NULL THEN NULL
-                    WHEN s.format = 'csv' THEN pawl_bulk.csv_row(i.raw, s.columns, coalesce(s.dialect ->> 'delimiter', ','), coalesce(s.dialect ->> 'quote', '"'))
+                    WHEN s.format = 'csv' THEN pawl_bulk.csv_row(i.raw, s.columns,
+                        coalesce(s.dialect ->> 'delimiter', ','), coalesce(s.dialect ->> 'quote', '"'))
                     ELSE pawl_bulk._json(i.raw) END, s.metadata, w.lease_until, s.traceparent, s.tracestate
           FROM unnest(taken) WITH ORDINALITY w
          CROSS JOIN LATERAL (SELECT x.retry_attempt, x.tries FROM pawl_bulk.records x
-                              WHERE x.operation = w.operation AND x.row_number = w.row_number AND x.step_index = w.step_index OFFSET 0) r
-         CROSS JOIN LATERAL (SELECT x.step_name, o.metadata, o.format, o.columns, o.dialect, o.traceparent, o.tracestate FROM pawl_bulk.operations o JOIN pawl_bulk.steps x ON x.name = o.definition AND x.version = o.version
+                              WHERE x.operation = w.operation AND x.row_number = w.row_number
+             AND x.step_index = w.step_index OFFSET 0) r
+         CROSS JOIN LATERAL (SELECT x.step_name, o.metadata, o.format, o.columns, o.dialect, o.traceparent, o.tracestate
+             FROM pawl_bulk.operations o JOIN pawl_bulk.steps x ON x.name = o.definition AND x.version = o.version
                               WHERE o.operation = w.operation AND x.step_index = w.step_index OFFSET 0) s
-         CROSS JOIN LATERAL (SELECT x.row_id FROM pawl_bulk.validations x WHERE x.operation = w.operation AND x.row_number = w.row_number OFFSET 0) v
+         CROSS JOIN LATERAL (SELECT x.row_id FROM pawl_bulk.validations x
+             WHERE x.operation = w.operation AND x.row_number = w.row_number OFFSET 0) v
           LEFT JOIN LATERAL (SELECT x.data, x.raw, x.problem FROM pawl_bulk.input x
                               WHERE x.operation = w.operation AND x.row_number = w.row_number OFFSET 0) i ON true
          ORDER BY w.ordinality;
@@ -104,13 +117,16 @@ CREATE FUNCTION pawl_bulk._is_result(e jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT coalesce(jsonb_typeof(e) = 'object' AND pawl_bulk._uuid(e ->> 'operation') IS NOT NULL AND pawl_bulk._bigint(e ->> 'row_number') IS NOT NULL
-                    AND pawl_bulk._bigint(e ->> 'step_index') BETWEEN 0 AND 2147483647 AND (e ->> 'token' IS NULL OR pawl_bulk._bigint(e ->> 'token') IS NOT NULL)
+    SELECT coalesce(jsonb_typeof(e) = 'object' AND pawl_bulk._uuid(e ->> 'operation') IS NOT NULL
+        AND pawl_bulk._bigint(e ->> 'row_number') IS NOT NULL
+                    AND pawl_bulk._bigint(e ->> 'step_index') BETWEEN 0 AND 2147483647
+                    AND (e ->> 'token' IS NULL OR pawl_bulk._bigint(e ->> 'token') IS NOT NULL)
                     AND e ->> 'result' = ANY ('{ok,fail,done,pending,failed}'), false)
 $function$;
 COMMENT ON FUNCTION pawl_bulk._is_result(jsonb) IS 'internal: a result that can be looked at';
 
-CREATE FUNCTION pawl_bulk._results(results jsonb) RETURNS TABLE (operation uuid, row_number bigint, step_index integer, token bigint, result text, message text)
+CREATE FUNCTION pawl_bulk._results(results jsonb)
+    RETURNS TABLE (operation uuid, row_number bigint, step_index integer, token bigint, result text, message text)
 LANGUAGE plpgsql IMMUTABLE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -118,21 +134,27 @@ AS $function$
 BEGIN
     -- what nearly every report is: all of them can be read
     BEGIN
-        IF jsonb_array_length(results) = (SELECT count(*) FROM jsonb_to_recordset(results) y(operation uuid, row_number bigint, step_index integer, token bigint, result text, message text)
-                                           WHERE y.operation IS NOT NULL AND y.row_number IS NOT NULL AND y.step_index IS NOT NULL AND y.result = ANY ('{ok,fail,done,pending,failed}')) THEN
-            RETURN QUERY SELECT y.* FROM jsonb_to_recordset(results) y(operation uuid, row_number bigint, step_index integer, token bigint, result text, message text);
+        IF jsonb_array_length(results) = (SELECT count(*) FROM jsonb_to_recordset(results) y(operation uuid,
+            row_number bigint, step_index integer, token bigint, result text, message text)
+            WHERE y.operation IS NOT NULL AND y.row_number IS NOT NULL AND y.step_index IS NOT NULL
+                AND y.result = ANY ('{ok,fail,done,pending,failed}')) THEN
+            RETURN QUERY SELECT y.* FROM jsonb_to_recordset(results) y(operation uuid, row_number bigint,
+                step_index integer, token bigint, result text, message text);
             RETURN;
         END IF;
     EXCEPTION WHEN data_exception THEN
         NULL;
     END;
-    RETURN QUERY SELECT y.* FROM jsonb_to_recordset((SELECT coalesce(jsonb_agg(e), '[]') FROM jsonb_array_elements(results) e WHERE pawl_bulk._is_result(e)))
-                        y(operation uuid, row_number bigint, step_index integer, token bigint, result text, message text);
+    RETURN QUERY SELECT y.* FROM jsonb_to_recordset((SELECT coalesce(jsonb_agg(e), '[]')
+        FROM jsonb_array_elements(results) e WHERE pawl_bulk._is_result(e)))
+                        y(operation uuid, row_number bigint, step_index integer, token bigint, result text,
+                            message text);
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._results(jsonb) IS 'internal: the results that can be looked at';
 
-CREATE FUNCTION pawl_bulk._record_each(operations uuid[], rows bigint[], steps integer[], results text[], messages text[], problems text[]) RETURNS text[]
+CREATE FUNCTION pawl_bulk._record_each(operations uuid[], rows bigint[], steps integer[], results text[],
+        messages text[], problems text[]) RETURNS text[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -152,20 +174,25 @@ BEGIN
     RETURN problems;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._record_each(uuid[], bigint[], integer[], text[], text[], text[]) IS 'internal: records results one by one; returns what is wrong with each';
+COMMENT ON FUNCTION pawl_bulk._record_each(uuid[], bigint[], integer[], text[], text[], text[]) IS
+'internal: records results one by one; returns what is wrong with each';
 
-CREATE FUNCTION pawl_bulk._first_results(operations uuid[], rows bigint[], steps integer[], problems text[]) RETURNS bigint[]
+CREATE FUNCTION pawl_bulk._first_results(operations uuid[], rows bigint[], steps integer[], problems text[])
+    RETURNS bigint[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT array_agg(x.first ORDER BY x.k)
-      FROM (SELECT u.k, min(u.k) FILTER (WHERE u.problem IS NULL) OVER (PARTITION BY u.operation, u.row_number, u.step_index) AS first
-              FROM unnest(operations, rows, steps, problems) WITH ORDINALITY u(operation, row_number, step_index, problem, k)) x
+      FROM (SELECT u.k,
+          min(u.k) FILTER (WHERE u.problem IS NULL) OVER (PARTITION BY u.operation, u.row_number, u.step_index) AS first
+              FROM unnest(operations, rows, steps, problems)
+                  WITH ORDINALITY u(operation, row_number, step_index, problem, k)) x
 $function$;
 COMMENT ON FUNCTION pawl_bulk._first_results(uuid[], bigint[], integer[], text[]) IS
 'internal: for each result the first one of its row that has no problem; null: none';
 
-CREATE FUNCTION pawl_bulk.report(results jsonb, worker text) RETURNS TABLE (operation uuid, row_number bigint, step_index integer, ok boolean, problem text)
+CREATE FUNCTION pawl_bulk.report(results jsonb, worker text)
+    RETURNS TABLE (operation uuid, row_number bigint, step_index integer, ok boolean, problem text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
@@ -184,50 +211,64 @@ DECLARE
     now_at timestamptz;
 BEGIN
     IF jsonb_typeof(results) IS DISTINCT FROM 'array' THEN
-        PERFORM pawl.raise('22023', 'results must be a JSON array', NULL, '[{"operation", "row_number", "step_index", "token", "result": "ok", "message"}]');
+        PERFORM pawl.raise('22023', 'results must be a JSON array', NULL,
+            '[{"operation", "row_number", "step_index", "token", "result": "ok", "message"}]');
     ELSIF coalesce(report.worker, '') = '' THEN
         PERFORM pawl.raise('PW004', 'reports require a processor');
     END IF;
-    SELECT array_agg(x.operation) AS operations, array_agg(x.row_number) AS rows, array_agg(x.step_index) AS steps, array_agg(x.token) AS tokens,
-           array_agg(x.result) AS results, array_agg(coalesce(x.message, '')) AS messages, coalesce(bool_or(x.again), false) AS again
+    SELECT array_agg(x.operation) AS operations, array_agg(x.row_number) AS rows, array_agg(x.step_index) AS steps,
+        array_agg(x.token) AS tokens,
+           array_agg(x.result) AS results, array_agg(coalesce(x.message, '')) AS messages,
+           coalesce(bool_or(x.again), false) AS again
       INTO said FROM (SELECT y.*, (y.operation, y.row_number, y.step_index) IS NOT DISTINCT FROM
-                                  lag((y.operation, y.row_number, y.step_index)) OVER (ORDER BY y.operation, y.row_number, y.step_index, y.n) AS again
-                        FROM pawl_bulk._results(report.results) WITH ORDINALITY y(operation, row_number, step_index, token, result, message, n)
+                                  lag((y.operation, y.row_number, y.step_index))
+                                      OVER (ORDER BY y.operation, y.row_number, y.step_index, y.n) AS again
+                        FROM pawl_bulk._results(report.results)
+                            WITH ORDINALITY y(operation, row_number, step_index, token, result, message, n)
                        ORDER BY y.operation, y.row_number, y.step_index, y.n) x;
     -- each is checked alone: an invalid one does not affect the others
-    RETURN QUERY SELECT pawl_bulk._uuid(e ->> 'operation'), pawl_bulk._bigint(e ->> 'row_number'), pawl_bulk._bigint(e ->> 'step_index')::integer, false,
-                        '22023: a result must have operation, row_number, step_index, token and result; result must be ok or fail of a start, done, pending or failed of a check'
+    RETURN QUERY SELECT pawl_bulk._uuid(e ->> 'operation'), pawl_bulk._bigint(e ->> 'row_number'),
+        pawl_bulk._bigint(e ->> 'step_index')::integer, false,
+                        '22023: a result must have operation, row_number, step_index, token and result; result must '
+                        'be ok or fail of a start, done, pending or failed of a check'
                    FROM jsonb_array_elements(report.results) e
-                  WHERE jsonb_array_length(report.results) > coalesce(cardinality(said.operations), 0) AND NOT pawl_bulk._is_result(e);
+                  WHERE jsonb_array_length(report.results) > coalesce(cardinality(said.operations), 0)
+                      AND NOT pawl_bulk._is_result(e);
     IF said.operations IS NULL THEN
         RETURN;
     END IF;
     PERFORM pawl_bulk._hold(said.operations);
     PERFORM set_config('pawl.processor', report.worker, true);
     -- the work as it is once it is locked, in the order of the results
-    SELECT array_agg(w.state) AS states, array_agg(w.kind) AS kinds, array_agg(w.worker) AS workers, array_agg(w.fence) AS tokens,
-           array_agg(w.lease_until) AS leases, array_agg(w.deadline_at) AS deadlines
+    SELECT array_agg(w.state) AS states, array_agg(w.kind) AS kinds, array_agg(w.worker) AS workers,
+        array_agg(w.fence) AS tokens, array_agg(w.lease_until) AS leases, array_agg(w.deadline_at) AS deadlines
       INTO held FROM unnest(said.operations, said.rows, said.steps) u(operation, row_number, step_index)
-      LEFT JOIN LATERAL (SELECT x.* FROM pawl_bulk.work x WHERE x.operation = u.operation AND x.row_number = u.row_number AND x.step_index = u.step_index FOR UPDATE) w ON true;
+      LEFT JOIN LATERAL (SELECT x.* FROM pawl_bulk.work x WHERE x.operation = u.operation
+          AND x.row_number = u.row_number AND x.step_index = u.step_index FOR UPDATE) w ON true;
     -- a lease can expire between the check and the UPDATE: that row is lost, and the others are looked at again
     FOR look IN 1..3 LOOP
         now_at := clock_timestamp();
         problems := ARRAY(
-            SELECT CASE WHEN (u.state = 'leased' AND u.worker = report.worker AND u.fence = u.token AND u.lease_until > now_at) IS NOT TRUE THEN lost
-                        WHEN u.result IN ('ok', 'fail') <> (u.kind = 'start') THEN format('22023: "%s" is not a result of a %s', u.result, u.kind)
+            SELECT CASE WHEN (u.state = 'leased' AND u.worker = report.worker AND u.fence = u.token
+                    AND u.lease_until > now_at) IS NOT TRUE THEN lost
+                        WHEN u.result IN ('ok', 'fail') <> (u.kind = 'start')
+                            THEN format('22023: "%s" is not a result of a %s', u.result, u.kind)
                         WHEN u.deadline_at <= now_at AND u.kind <> 'check' THEN lost END
-              FROM unnest(said.tokens, said.results, held.states, held.kinds, held.workers, held.tokens, held.leases, held.deadlines)
+              FROM unnest(said.tokens, said.results, held.states, held.kinds, held.workers, held.tokens, held.leases,
+                  held.deadlines)
                    u(token, result, state, kind, worker, fence, lease_until, deadline_at));
         IF said.again THEN
             firsts := pawl_bulk._first_results(said.operations, said.rows, said.steps, problems);
             -- '': it says what the first says, and has its answer
             problems := ARRAY(SELECT CASE WHEN u.problem IS NOT NULL OR u.k = u.first THEN u.problem
-                                          WHEN (u.result, u.message) = (said.results[u.first], said.messages[u.first]) THEN '' ELSE lost END
-                                FROM unnest(said.results, said.messages, problems, firsts) WITH ORDINALITY u(result, message, problem, first, k) ORDER BY u.k);
+                WHEN (u.result, u.message) = (said.results[u.first], said.messages[u.first]) THEN '' ELSE lost END
+                                FROM unnest(said.results, said.messages, problems, firsts)
+                                    WITH ORDINALITY u(result, message, problem, first, k) ORDER BY u.k);
         END IF;
-        SELECT array_agg(u.operation) AS operations, array_agg(u.row_number) AS rows, array_agg(u.step_index) AS steps, array_agg(u.result) AS results,
-               array_agg(u.message) AS messages
-          INTO fine FROM unnest(said.operations, said.rows, said.steps, said.results, said.messages, problems) u(operation, row_number, step_index, result, message, problem)
+        SELECT array_agg(u.operation) AS operations, array_agg(u.row_number) AS rows, array_agg(u.step_index) AS steps,
+            array_agg(u.result) AS results, array_agg(u.message) AS messages
+          INTO fine FROM unnest(said.operations, said.rows, said.steps, said.results, said.messages,
+              problems) u(operation, row_number, step_index, result, message, problem)
          WHERE u.problem IS NULL;
         EXIT WHEN fine.operations IS NULL;
         BEGIN
@@ -241,13 +282,15 @@ BEGIN
             IF pawl_bulk._ends_duty(SQLSTATE) OR pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
-            problems := pawl_bulk._record_each(said.operations, said.rows, said.steps, said.results, said.messages, problems);
+            problems := pawl_bulk._record_each(said.operations, said.rows, said.steps, said.results, said.messages,
+                problems);
             EXIT;
         END;
     END LOOP;
     PERFORM set_config('pawl.processor', caller, true);
     IF said.again THEN
-        problems := ARRAY(SELECT CASE u.problem WHEN '' THEN problems[u.first] ELSE u.problem END FROM unnest(problems, firsts) WITH ORDINALITY u(problem, first, k) ORDER BY u.k);
+        problems := ARRAY(SELECT CASE u.problem WHEN '' THEN problems[u.first] ELSE u.problem END
+            FROM unnest(problems, firsts) WITH ORDINALITY u(problem, first, k) ORDER BY u.k);
     END IF;
     RETURN QUERY
         SELECT u.operation, u.row_number, u.step_index, u.problem IS NULL, u.problem

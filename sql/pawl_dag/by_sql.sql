@@ -1,13 +1,16 @@
--- What a plain UPDATE cannot do because no function does it: columns that triggers maintain, results of finished steps, and transitions
--- that need a condition. The owner of the tables is not asked; the orchestrator does what this asks for.
+-- What a plain UPDATE cannot do because no function does it: columns that triggers maintain, results of finished steps,
+-- and transitions that need a condition. The owner of the tables is not asked; the
+-- orchestrator does what this asks for.
 
 CREATE FUNCTION pawl_dag._is_operator(relation oid) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT pg_has_role('pawl_operator', 'MEMBER') OR pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = relation), 'MEMBER')
+    SELECT pg_has_role('pawl_operator', 'MEMBER')
+        OR pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = relation), 'MEMBER')
 $function$;
-COMMENT ON FUNCTION pawl_dag._is_operator(oid) IS 'internal: whether the current user is an operator, or owns the table';
+COMMENT ON FUNCTION pawl_dag._is_operator(oid) IS
+'internal: whether the current user is an operator, or owns the table';
 
 -- The triggers that write what follows from a state change act as the owner. That a statement is a trigger's says
 -- nothing: a worker can have a trigger on a temporary table of its own.
@@ -21,11 +24,14 @@ BEGIN
     IF pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER') THEN
         RETURN NEW;
     END IF;
-    IF (OLD.steps_total, OLD.steps_blocked, OLD.steps_ready, OLD.steps_in_flight, OLD.steps_waiting, OLD.steps_failed, OLD.steps_satisfied, OLD.steps_cancelled, OLD.entered_at)
-       IS DISTINCT FROM (NEW.steps_total, NEW.steps_blocked, NEW.steps_ready, NEW.steps_in_flight, NEW.steps_waiting, NEW.steps_failed, NEW.steps_satisfied, NEW.steps_cancelled, NEW.entered_at)
+    IF (OLD.steps_total, OLD.steps_blocked, OLD.steps_ready, OLD.steps_in_flight, OLD.steps_waiting, OLD.steps_failed,
+        OLD.steps_satisfied, OLD.steps_cancelled, OLD.entered_at)
+       IS DISTINCT FROM (NEW.steps_total, NEW.steps_blocked, NEW.steps_ready, NEW.steps_in_flight, NEW.steps_waiting,
+           NEW.steps_failed, NEW.steps_satisfied, NEW.steps_cancelled, NEW.entered_at)
        OR OLD.evaluate AND NOT NEW.evaluate THEN
         PERFORM pawl.raise('42501', 'counters and times of a task are maintained by triggers',
-            format('Task %s: steps_..., entered_at and evaluate follow from the states of its steps.', OLD.task_uuid), 'update state only');
+            format('Task %s: steps_..., entered_at and evaluate follow from the states of its steps.', OLD.task_uuid),
+            'update state only');
     END IF;
     RETURN NEW;
 END
@@ -33,8 +39,10 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._task_by_sql() IS 'internal: rejects a plain UPDATE of what triggers keep; 42501';
 CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_dag.tasks
     FOR EACH ROW WHEN (NOT pawl_dag._orchestrating()
-        AND ((OLD.steps_total, OLD.steps_blocked, OLD.steps_ready, OLD.steps_in_flight, OLD.steps_waiting, OLD.steps_failed, OLD.steps_satisfied, OLD.steps_cancelled, OLD.entered_at)
-             IS DISTINCT FROM (NEW.steps_total, NEW.steps_blocked, NEW.steps_ready, NEW.steps_in_flight, NEW.steps_waiting, NEW.steps_failed, NEW.steps_satisfied, NEW.steps_cancelled, NEW.entered_at)
+        AND ((OLD.steps_total, OLD.steps_blocked, OLD.steps_ready, OLD.steps_in_flight, OLD.steps_waiting,
+            OLD.steps_failed, OLD.steps_satisfied, OLD.steps_cancelled, OLD.entered_at)
+             IS DISTINCT FROM (NEW.steps_total, NEW.steps_blocked, NEW.steps_ready, NEW.steps_in_flight,
+                 NEW.steps_waiting, NEW.steps_failed, NEW.steps_satisfied, NEW.steps_cancelled, NEW.entered_at)
              OR OLD.evaluate AND NOT NEW.evaluate))
     EXECUTE FUNCTION pawl_dag._task_by_sql();
 
@@ -48,58 +56,74 @@ BEGIN
     IF pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER') THEN
         RETURN NEW;
     END IF;
-    IF (OLD.unsatisfied_parents, OLD.total_parents, OLD.level) IS DISTINCT FROM (NEW.unsatisfied_parents, NEW.total_parents, NEW.level) THEN
+    IF (OLD.unsatisfied_parents, OLD.total_parents, OLD.level) IS DISTINCT FROM (NEW.unsatisfied_parents,
+            NEW.total_parents, NEW.level) THEN
         PERFORM pawl.raise('42501', 'unsatisfied_parents, total_parents and level of a step are maintained by triggers',
-            format('Step %s of task %s: they follow from its edges and the states of its parents.', OLD.step_uuid, OLD.task_uuid), 'insert or delete edges');
+            format('Step %s of task %s: they follow from its edges and the states of its parents.', OLD.step_uuid,
+                OLD.task_uuid), 'insert or delete edges');
     END IF;
     IF pg_has_role('pawl_operator', 'MEMBER') THEN
         RETURN NEW;
     END IF;
-    IF (OLD.result, OLD.error, OLD.permanent, OLD.backoff_request) IS DISTINCT FROM (NEW.result, NEW.error, NEW.permanent, NEW.backoff_request)
-       AND NOT (OLD.state = 'in_progress' AND NEW.state IN ('enqueued_for_orchestration', 'enqueued_as_error_for_orchestration')) THEN
+    IF (OLD.result, OLD.error, OLD.permanent, OLD.backoff_request) IS DISTINCT FROM (NEW.result, NEW.error,
+        NEW.permanent, NEW.backoff_request)
+       AND NOT (OLD.state = 'in_progress'
+           AND NEW.state IN ('enqueued_for_orchestration', 'enqueued_as_error_for_orchestration')) THEN
         PERFORM pawl.raise('42501', 'the result of a step is written when it is reported',
-            format('Step %s of task %s is in state "%s"; its owner sets result or error in the UPDATE that reports it.', OLD.step_uuid, OLD.task_uuid, OLD.state),
+            format('Step %s of task %s is in state "%s"; its owner sets result or error in the UPDATE that reports it.',
+                OLD.step_uuid, OLD.task_uuid, OLD.state),
             'update pawl_dag.steps set state = ''enqueued_for_orchestration'', result = ... where ...');
     END IF;
-    IF OLD.next_retry_at IS DISTINCT FROM NEW.next_retry_at AND NOT (NEW.next_retry_at IS NULL AND OLD.next_retry_at <= clock_timestamp()) THEN
+    IF OLD.next_retry_at IS DISTINCT FROM NEW.next_retry_at
+        AND NOT (NEW.next_retry_at IS NULL AND OLD.next_retry_at <= clock_timestamp()) THEN
         PERFORM pawl.raise('42501', 'only operators can change the backoff of a step',
-            format('Step %s of task %s: next_retry_at follows from its backoff.', OLD.step_uuid, OLD.task_uuid), 'report an error with "retry_after"');
+            format('Step %s of task %s: next_retry_at follows from its backoff.', OLD.step_uuid, OLD.task_uuid),
+            'report an error with "retry_after"');
     END IF;
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._step_by_sql() IS 'internal: rejects a plain UPDATE of what triggers keep, and of results that are not being reported; 42501';
+COMMENT ON FUNCTION pawl_dag._step_by_sql() IS
+'internal: rejects a plain UPDATE of what triggers keep, and of results that are not being reported; 42501';
 CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_dag.steps
     FOR EACH ROW WHEN (NOT pawl_dag._orchestrating()
-        AND ((OLD.unsatisfied_parents, OLD.total_parents, OLD.level, OLD.permanent, OLD.next_retry_at, OLD.backoff_request)
-             IS DISTINCT FROM (NEW.unsatisfied_parents, NEW.total_parents, NEW.level, NEW.permanent, NEW.next_retry_at, NEW.backoff_request)
+        AND ((OLD.unsatisfied_parents, OLD.total_parents, OLD.level, OLD.permanent, OLD.next_retry_at,
+            OLD.backoff_request)
+             IS DISTINCT FROM (NEW.unsatisfied_parents, NEW.total_parents, NEW.level, NEW.permanent, NEW.next_retry_at,
+                 NEW.backoff_request)
              OR OLD.result IS DISTINCT FROM NEW.result OR OLD.error IS DISTINCT FROM NEW.error))
     EXECUTE FUNCTION pawl_dag._step_by_sql();
 
--- Transitions without a guard in the diagram whose condition a guard cannot see, or that only operators take where it does not hold.
+-- Transitions without a guard in the diagram whose condition a guard cannot see, or that
+-- only operators take where it does not hold.
 CREATE FUNCTION pawl_dag._needs_condition() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks', 'pawl_dag.steps');
+    fired constant boolean :=
+        pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks', 'pawl_dag.steps');
 BEGIN
     IF NOT pawl_dag._is_operator(TG_RELID) THEN
-        PERFORM pawl.raise('42501', format('only operators can change a %s from "%s" to "%s" here', CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
-            CASE TG_TABLE_NAME WHEN 'tasks' THEN 'No step of the task has failed.' ELSE 'The step can be retried, or no worker has claimed it.' END,
+        PERFORM pawl.raise('42501', format('only operators can change a %s from "%s" to "%s" here',
+            CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
+            CASE TG_TABLE_NAME WHEN 'tasks' THEN 'No step of the task has failed.'
+                ELSE 'The step can be retried, or no worker has claimed it.' END,
             'report an error with "permanent": true, and let pawl_dag.orchestrate decide');
     END IF;
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._needs_condition() IS 'internal: rejects state changes whose condition does not hold, but of operators; 42501';
+COMMENT ON FUNCTION pawl_dag._needs_condition() IS
+'internal: rejects state changes whose condition does not hold, but of operators; 42501';
 CREATE TRIGGER conditioned BEFORE UPDATE OF state ON pawl_dag.tasks
     FOR EACH ROW WHEN (OLD.state = 'evaluating_results' AND NEW.state = 'blocked_by_failures' AND NEW.steps_failed = 0
                        OR OLD.state = 'enqueuing_steps' AND NEW.state = 'error')
     EXECUTE FUNCTION pawl_dag._needs_condition();
 CREATE TRIGGER conditioned BEFORE UPDATE OF state ON pawl_dag.steps
     FOR EACH ROW WHEN (NEW.state = 'error' AND (OLD.state = ANY ('{pending,enqueued,enqueued_for_orchestration}')
-                       OR OLD.state = ANY ('{in_progress,enqueued_as_error_for_orchestration}') AND NEW.retryable AND NOT NEW.permanent AND NEW.attempts < NEW.max_attempts))
+                       OR OLD.state = ANY ('{in_progress,enqueued_as_error_for_orchestration}') AND NEW.retryable
+                       AND NOT NEW.permanent AND NEW.attempts < NEW.max_attempts))
     EXECUTE FUNCTION pawl_dag._needs_condition();
 
 -- By hand a step is enqueued where the orchestrator would: its task is at work, and no failed step blocks it.
@@ -112,16 +136,20 @@ DECLARE
     task pawl_dag.tasks;
 BEGIN
     SELECT t.* INTO task FROM pawl_dag.tasks t WHERE t.task_uuid = NEW.task_uuid FOR NO KEY UPDATE;
-    IF task.state NOT IN ('enqueuing_steps', 'steps_in_process') OR task.steps_failed > 0 AND task.failure_policy = 'block' THEN
+    IF task.state NOT IN ('enqueuing_steps', 'steps_in_process') OR task.steps_failed > 0
+        AND task.failure_policy = 'block' THEN
         PERFORM pawl.raise('PW003', format('step "%s" cannot be enqueued now', NEW.name),
-            format('Task %s is in state "%s", and %s of its steps have failed.', NEW.task_uuid, task.state, task.steps_failed), 'select * from pawl_dag.orchestrate()');
+            format('Task %s is in state "%s", and %s of its steps have failed.', NEW.task_uuid, task.state,
+                task.steps_failed), 'select * from pawl_dag.orchestrate()');
     END IF;
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._enqueued_by_sql() IS 'internal: rejects steps that are enqueued while their task is not at work; PW003';
+COMMENT ON FUNCTION pawl_dag._enqueued_by_sql() IS
+'internal: rejects steps that are enqueued while their task is not at work; PW003';
 CREATE TRIGGER enqueued_by_sql BEFORE UPDATE OF state ON pawl_dag.steps
-    FOR EACH ROW WHEN (NEW.state = 'enqueued' AND OLD.state = 'pending' AND NOT pawl_dag._orchestrating()) EXECUTE FUNCTION pawl_dag._enqueued_by_sql();
+    FOR EACH ROW WHEN (NEW.state = 'enqueued' AND OLD.state = 'pending' AND NOT pawl_dag._orchestrating())
+    EXECUTE FUNCTION pawl_dag._enqueued_by_sql();
 
 -- A dead letter says what its task is, not what its writer says of it.
 CREATE FUNCTION pawl_dag._dead_letter_by_sql() RETURNS trigger
@@ -145,8 +173,10 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._dead_letter_by_sql() IS 'internal: a dead letter has the state and the snapshot of its task; P0002, 55000';
-CREATE TRIGGER by_sql BEFORE INSERT ON pawl_dag.dlq FOR EACH ROW WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_dag._dead_letter_by_sql();
+COMMENT ON FUNCTION pawl_dag._dead_letter_by_sql() IS
+'internal: a dead letter has the state and the snapshot of its task; P0002, 55000';
+CREATE TRIGGER by_sql BEFORE INSERT ON pawl_dag.dlq
+    FOR EACH ROW WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_dag._dead_letter_by_sql();
 
 -- Rows that arrive by hand. A task's counters follow from its steps, a step's from its edges, whichever way these are
 -- inserted; so a row begins with the defaults, and a value of its own is rejected. pawl_dag._start_tasks is not asked.
@@ -165,7 +195,8 @@ BEGIN
             format('Task %s: rank follows from its priority, and steps_... from its steps.', NEW.task_uuid),
             'leave them out of the INSERT');
     ELSE
-        PERFORM pawl.raise('42501', 'rank, level, total_parents and unsatisfied_parents of a step are maintained by triggers',
+        PERFORM pawl.raise('42501',
+            'rank, level, total_parents and unsatisfied_parents of a step are maintained by triggers',
             format('Step "%s" of task %s: they follow from its priority and its edges.', NEW.name, NEW.task_uuid),
             'leave them out of the INSERT, and insert into pawl_dag.edges');
     END IF;
@@ -179,7 +210,8 @@ CREATE TRIGGER by_sql_insert BEFORE INSERT ON pawl_dag.tasks
     EXECUTE FUNCTION pawl_dag._inserted_by_sql();
 CREATE TRIGGER by_sql_insert BEFORE INSERT ON pawl_dag.steps
     FOR EACH ROW WHEN (NOT pawl_dag._orchestrating() AND NOT pawl.restoring()
-        AND (NEW.rank IS NOT NULL OR (NEW.level, NEW.total_parents, NEW.unsatisfied_parents) IS DISTINCT FROM (0, 0, 0)))
+        AND (NEW.rank IS NOT NULL
+            OR (NEW.level, NEW.total_parents, NEW.unsatisfied_parents) IS DISTINCT FROM (0, 0, 0)))
     EXECUTE FUNCTION pawl_dag._inserted_by_sql();
 
 -- A task by hand is one of its template, as pawl_dag.start_task would make it; only operators give it more time.
@@ -207,8 +239,8 @@ BEGIN
         END IF;
         PERFORM pawl.raise('22023', format('task %s does not match its template', task.task_uuid),
             format('Template %s has namespace "%s", name "%s", version "%s" and failure_policy "%s".',
-                   template.template_uuid, template.namespace, template.name, template.version, template.failure_policy),
-            'select pawl_dag.start_task(...) copies them');
+                   template.template_uuid, template.namespace, template.name, template.version,
+                   template.failure_policy), 'select pawl_dag.start_task(...) copies them');
     END IF;
     SELECT n.* INTO task FROM new_tasks n JOIN pawl_dag.templates t ON t.template_uuid = n.template_uuid
      WHERE n.deadline_at > n.created_at + t.max_duration + interval '1 minute' OR n.stale_after > t.stale_after LIMIT 1;
@@ -261,7 +293,8 @@ BEGIN
         OR jsonb_typeof(n.handler_options) <> 'object' OR n.map_index < 0 LIMIT 1;
     IF FOUND THEN
         PERFORM pawl.raise('22023', format('step "%s" is out of range', left(rejected.name, 255)),
-            'A name has at most 255 characters, a handler 1 to 1000; handler_options is a JSON object, map_index not negative.');
+            'A name has at most 255 characters, a handler 1 to 1000; handler_options is a JSON object, map_index '
+            'not negative.');
     END IF;
     RETURN NULL;
 END
@@ -281,9 +314,11 @@ AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('BEFORE INSERT OR UPDATE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
-    problem constant text := CASE WHEN NEW.max_attempts NOT BETWEEN 1 AND 1000000 THEN 'max_attempts must be from 1 to 1000000'
+    problem constant text :=
+        CASE WHEN NEW.max_attempts NOT BETWEEN 1 AND 1000000 THEN 'max_attempts must be from 1 to 1000000'
         WHEN NEW.attempts NOT BETWEEN 0 AND 1000000 THEN 'attempts must be from 0 to 1000000'
-        WHEN NEW.timeout NOT BETWEEN interval '1 ms' AND interval '1000000000 s' THEN 'timeout must be from 1 ms to 1000000000 s' END;
+        WHEN NEW.timeout NOT BETWEEN interval '1 ms' AND interval '1000000000 s'
+            THEN 'timeout must be from 1 ms to 1000000000 s' END;
     said text;
 BEGIN
     IF problem IS NOT NULL THEN
@@ -294,12 +329,14 @@ BEGIN
     EXCEPTION WHEN data_exception THEN
         GET STACKED DIAGNOSTICS said = MESSAGE_TEXT;
         PERFORM pawl.raise('22023', format('backoff of step "%s": %s', NEW.name, said),
-            format('Its backoff is %s.', left(NEW.backoff::text, 500)), '{"strategy": "exponential", "base": "1 s", "cap": "60 s"}');
+            format('Its backoff is %s.', left(NEW.backoff::text, 500)),
+            '{"strategy": "exponential", "base": "1 s", "cap": "60 s"}');
     END;
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._step_settings() IS 'internal: rejects attempts, timeouts and backoffs that cannot be; 22023';
+COMMENT ON FUNCTION pawl_dag._step_settings() IS
+'internal: rejects attempts, timeouts and backoffs that cannot be; 22023';
 CREATE TRIGGER settings BEFORE INSERT ON pawl_dag.steps
     FOR EACH ROW WHEN (NOT pawl_dag._orchestrating() AND NOT pawl.restoring()
         AND (NEW.backoff IS NOT NULL OR NEW.timeout IS NOT NULL OR NEW.max_attempts <> 3))

@@ -1,7 +1,9 @@
 -- Templates as JSON: read, checked, stored.
 
--- A field of a JSON object, if it is what it must be; null when it is not there. of_what: whose field it is, for the message.
-CREATE FUNCTION pawl_dag._field(object jsonb, field text, of_what text, kind text, low numeric DEFAULT NULL, high numeric DEFAULT NULL, allowed text[] DEFAULT NULL) RETURNS jsonb
+-- A field of a JSON object, if it is what it must be; null when it is not there. of_what:
+-- whose field it is, for the message.
+CREATE FUNCTION pawl_dag._field(object jsonb, field text, of_what text, kind text, low numeric DEFAULT NULL,
+        high numeric DEFAULT NULL, allowed text[] DEFAULT NULL) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -14,17 +16,22 @@ BEGIN
         RETURN NULL;
     END IF;
     IF found_kind <> (CASE kind WHEN 'integer' THEN 'number' ELSE kind END) THEN
-        expected := CASE kind WHEN 'object' THEN 'a JSON object' WHEN 'array' THEN 'a JSON array' WHEN 'string' THEN 'a text' WHEN 'boolean' THEN 'true or false' ELSE 'a number' END;
-    ELSIF kind IN ('number', 'integer') AND (value::numeric NOT BETWEEN low AND high OR kind = 'integer' AND value::numeric <> trunc(value::numeric)) THEN
-        expected := format('%s from %s to %s', CASE kind WHEN 'integer' THEN 'an integer' ELSE 'a number' END, low, high);
+        expected := CASE kind WHEN 'object' THEN 'a JSON object' WHEN 'array' THEN 'a JSON array'
+            WHEN 'string' THEN 'a text' WHEN 'boolean' THEN 'true or false' ELSE 'a number' END;
+    ELSIF kind IN ('number', 'integer') AND (value::numeric NOT BETWEEN low AND high OR kind = 'integer'
+            AND value::numeric <> trunc(value::numeric)) THEN
+        expected := format('%s from %s to %s', CASE kind WHEN 'integer' THEN 'an integer' ELSE 'a number' END, low,
+            high);
     ELSIF kind = 'string' AND allowed IS NOT NULL AND (value #>> '{}') <> ALL (allowed) THEN
         expected := 'one of ' || array_to_string(allowed, ', ');
     ELSIF kind = 'string' AND length(value #>> '{}') NOT BETWEEN coalesce(low, 0) AND coalesce(high, 1000000) THEN
         expected := format('a text of %s to %s characters', coalesce(low, 0), high);
     END IF;
     IF expected IS NOT NULL THEN
-        PERFORM pawl.raise('22023', format('%s of %s must be %s', field, of_what, expected), format('It is %s.', left(value::text, 100)),
-            format('"%s": %s', field, CASE kind WHEN 'object' THEN '{...}' WHEN 'array' THEN '[...]' WHEN 'string' THEN format('"%s"', coalesce(allowed[1], '...')) WHEN 'boolean' THEN 'true'
+        PERFORM pawl.raise('22023', format('%s of %s must be %s', field, of_what, expected),
+            format('It is %s.', left(value::text, 100)),
+            format('"%s": %s', field, CASE kind WHEN 'object' THEN '{...}' WHEN 'array' THEN '[...]'
+                WHEN 'string' THEN format('"%s"', coalesce(allowed[1], '...')) WHEN 'boolean' THEN 'true'
                                                 ELSE greatest(low, 1)::text END));
     END IF;
     RETURN value;
@@ -46,7 +53,8 @@ DECLARE
     said text;
 BEGIN
     IF jsonb_typeof(step) <> 'object' THEN
-        PERFORM pawl.raise('22023', format('%s must be a JSON object', of_what), format('It is %s.', left(step::text, 100)), '{"name": "...", "handler": "..."}');
+        PERFORM pawl.raise('22023', format('%s must be a JSON object', of_what),
+            format('It is %s.', left(step::text, 100)), '{"name": "...", "handler": "..."}');
     END IF;
     made.name := pawl_dag._field(step, 'name', of_what, 'string', 0, 255) #>> '{}';
     IF coalesce(made.name, '') = '' THEN
@@ -55,15 +63,19 @@ BEGIN
     of_what := format('step "%s"', made.name);
     retry := coalesce(pawl_dag._field(step, 'retry', of_what, 'object'), '{}');
     SELECT k INTO unknown FROM jsonb_object_keys(step) k
-     WHERE k NOT IN ('name', 'description', 'handler', 'handler_options', 'dependencies', 'depends_on', 'retry', 'timeout_seconds', 'optional', 'map') LIMIT 1;
+     WHERE k NOT IN ('name', 'description', 'handler', 'handler_options', 'dependencies', 'depends_on', 'retry',
+         'timeout_seconds', 'optional', 'map') LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('step "%s" has an unknown key "%s"', coalesce(step ->> 'name', ordinal::text), unknown), NULL,
+        PERFORM pawl.raise('22023',
+            format('step "%s" has an unknown key "%s"', coalesce(step ->> 'name', ordinal::text), unknown), NULL,
             'name, description, handler, handler_options, dependencies, retry, timeout_seconds, optional, map');
     END IF;
     SELECT k INTO unknown FROM jsonb_object_keys(retry) k
-     WHERE k NOT IN ('retryable', 'max_attempts', 'backoff', 'backoff_base_ms', 'max_backoff_ms', 'multiplier', 'jitter') LIMIT 1;
+     WHERE k NOT IN ('retryable', 'max_attempts', 'backoff', 'backoff_base_ms', 'max_backoff_ms', 'multiplier',
+         'jitter') LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('retry of step "%s" has an unknown key "%s"', coalesce(step ->> 'name', ordinal::text), unknown), NULL,
+        PERFORM pawl.raise('22023', format('retry of step "%s" has an unknown key "%s"',
+            coalesce(step ->> 'name', ordinal::text), unknown), NULL,
             'retryable, max_attempts, backoff, backoff_base_ms, max_backoff_ms, multiplier, jitter');
     END IF;
     made.ordinal := ordinal;
@@ -72,12 +84,15 @@ BEGIN
     made.handler_options := coalesce(pawl_dag._field(step, 'handler_options', of_what, 'object'), '{}');
     made.retryable := coalesce(pawl_dag._field(retry, 'retryable', 'retry of ' || of_what, 'boolean')::boolean, true);
     -- all attempts, the first one included
-    made.max_attempts := coalesce(pawl_dag._field(retry, 'max_attempts', 'retry of ' || of_what, 'integer', 1, 1000000)::integer, 3);
+    made.max_attempts :=
+        coalesce(pawl_dag._field(retry, 'max_attempts', 'retry of ' || of_what, 'integer', 1, 1000000)::integer, 3);
     IF NOT made.retryable THEN
         made.max_attempts := 1;
     END IF;
-    PERFORM pawl_dag._field(retry, 'backoff', 'retry of ' || of_what, 'string', NULL, NULL, '{none,linear,exponential,fibonacci}'),
-            pawl_dag._field(retry, k, 'retry of ' || of_what, 'number', 0, 1e12) FROM unnest('{backoff_base_ms,max_backoff_ms}'::text[]) k;
+    PERFORM pawl_dag._field(retry, 'backoff', 'retry of ' || of_what, 'string', NULL, NULL,
+        '{none,linear,exponential,fibonacci}'),
+            pawl_dag._field(retry, k, 'retry of ' || of_what, 'number', 0, 1e12)
+            FROM unnest('{backoff_base_ms,max_backoff_ms}'::text[]) k;
     PERFORM pawl_dag._field(retry, 'multiplier', 'retry of ' || of_what, 'number', 1, 1000000);
     made.backoff := jsonb_strip_nulls(jsonb_build_object(
         'strategy', coalesce(retry ->> 'backoff', 'exponential'),
@@ -89,20 +104,26 @@ BEGIN
         PERFORM pawl.backoff(1, made.backoff);  -- says what else is wrong with it
     EXCEPTION WHEN data_exception THEN
         GET STACKED DIAGNOSTICS said = MESSAGE_TEXT;
-        PERFORM pawl.raise('22023', format('retry of step "%s": %s', made.name, said), format('Its retry is %s.', left(retry::text, 500)),
-            '"retry": {"backoff": "exponential", "backoff_base_ms": 1000, "multiplier": 2, "max_backoff_ms": 60000, "jitter": 0.1}');
+        PERFORM pawl.raise('22023', format('retry of step "%s": %s', made.name, said),
+            format('Its retry is %s.', left(retry::text, 500)),
+            '"retry": {"backoff": "exponential", "backoff_base_ms": 1000, "multiplier": 2, "max_backoff_ms": 60000, '
+            '"jitter": 0.1}');
     END;
-    made.timeout := make_interval(secs => pawl_dag._field(step, 'timeout_seconds', of_what, 'number', 0.001, 1e9)::double precision);
+    made.timeout := make_interval(secs => pawl_dag._field(step, 'timeout_seconds', of_what, 'number', 0.001,
+        1e9)::double precision);
     made.optional := coalesce(pawl_dag._field(step, 'optional', of_what, 'boolean')::boolean, false);
     PERFORM pawl_dag._field(step, k, of_what, 'array') FROM unnest('{dependencies,depends_on}'::text[]) k;
-    IF EXISTS (SELECT FROM unnest('{dependencies,depends_on}'::text[]) k, jsonb_array_elements(coalesce(nullif(step -> k, 'null'), '[]')) d WHERE jsonb_typeof(d) <> 'string') THEN
-        PERFORM pawl.raise('22023', format('dependencies of step "%s" must be names of steps', made.name), NULL, '"dependencies": ["..."]');
+    IF EXISTS (SELECT FROM unnest('{dependencies,depends_on}'::text[]) k,
+            jsonb_array_elements(coalesce(nullif(step -> k, 'null'), '[]')) d WHERE jsonb_typeof(d) <> 'string') THEN
+        PERFORM pawl.raise('22023', format('dependencies of step "%s" must be names of steps', made.name), NULL,
+            '"dependencies": ["..."]');
     END IF;
     IF step ? 'map' THEN
         made.map_over := CASE jsonb_typeof(step -> 'map') WHEN 'string' THEN ARRAY[step ->> 'map']
-                                                          WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(step -> 'map')) END;
+            WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(step -> 'map')) END;
         IF made.map_over IS NULL OR made.map_over = '{}' OR array_position(made.map_over, NULL) IS NOT NULL THEN
-            PERFORM pawl.raise('22023', format('map of step "%s" is not a path into the context', made.name), NULL, '"map": "items", or "map": ["order", "items"]');
+            PERFORM pawl.raise('22023', format('map of step "%s" is not a path into the context', made.name), NULL,
+                '"map": "items", or "map": ["order", "items"]');
         END IF;
     END IF;
     RETURN made;
@@ -125,15 +146,18 @@ BEGIN
     SELECT coalesce(array_agg(n.name), '{}') INTO ready FROM unnest(names) n(name) WHERE NOT waiting ? n.name;
     WHILE ready <> '{}' LOOP
         RETURN QUERY SELECT r, depth FROM unnest(ready) r;
-        WITH met AS (SELECT e.child, count(*) AS n FROM unnest(parents, children) e(parent, child) WHERE e.parent = ANY (ready) GROUP BY e.child),
+        WITH met AS (SELECT e.child, count(*) AS n FROM unnest(parents, children) e(parent, child)
+            WHERE e.parent = ANY (ready) GROUP BY e.child),
              left_over AS (SELECT m.child, (waiting ->> m.child)::integer - m.n AS n FROM met m)
-        SELECT waiting || coalesce(jsonb_object_agg(l.child, l.n), '{}'), coalesce(array_agg(l.child) FILTER (WHERE l.n = 0), '{}')
+        SELECT waiting || coalesce(jsonb_object_agg(l.child, l.n), '{}'),
+        coalesce(array_agg(l.child) FILTER (WHERE l.n = 0), '{}')
           INTO waiting, ready FROM left_over l;
         depth := depth + 1;
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._levels(text[], text[], text[]) IS 'internal: the longest path to each node of a graph; nodes on a cycle have none';
+COMMENT ON FUNCTION pawl_dag._levels(text[], text[], text[]) IS
+'internal: the longest path to each node of a graph; nodes on a cycle have none';
 
 CREATE FUNCTION pawl_dag.define_template(template jsonb) RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -149,22 +173,30 @@ DECLARE
     known pawl_dag.templates;
 BEGIN
     IF template IS NULL OR jsonb_typeof(template) <> 'object' THEN
-        PERFORM pawl.raise('22023', 'a template is a JSON object', NULL, '{"name": "...", "steps": [{"name": "...", "handler": "..."}]}');
+        PERFORM pawl.raise('22023', 'a template is a JSON object', NULL,
+            '{"name": "...", "steps": [{"name": "...", "handler": "..."}]}');
     END IF;
     SELECT k INTO problem FROM jsonb_object_keys(template) k
-     WHERE k NOT IN ('namespace', 'name', 'version', 'description', 'identity_strategy', 'failure_policy', 'max_duration_minutes', 'lifecycle', 'steps', 'metadata') LIMIT 1;
+     WHERE k NOT IN ('namespace', 'name', 'version', 'description', 'identity_strategy', 'failure_policy',
+         'max_duration_minutes', 'lifecycle', 'steps', 'metadata') LIMIT 1;
     IF FOUND THEN
         PERFORM pawl.raise('22023', format('template has an unknown key "%s"', problem), NULL,
-            'namespace, name, version, description, identity_strategy, failure_policy, max_duration_minutes, lifecycle, metadata, steps');
+            'namespace, name, version, description, identity_strategy, failure_policy, max_duration_minutes, '
+            'lifecycle, metadata, steps');
     END IF;
     PERFORM pawl_dag._field(template, 'lifecycle', 'the template', 'object');
     SELECT k INTO problem FROM jsonb_each_text(coalesce(nullif(template -> 'lifecycle', 'null'), '{}')) l(k, v)
-     WHERE CASE WHEN k ~ '^max_(waiting_for_dependencies|waiting_for_retry|steps_in_process)_minutes$' THEN v !~ '^[1-9][0-9]{0,6}$'
+     WHERE CASE WHEN k ~ '^max_(waiting_for_dependencies|waiting_for_retry|steps_in_process)_minutes$'
+         THEN v !~ '^[1-9][0-9]{0,6}$'
                 WHEN k = 'staleness_action' THEN v NOT IN ('dlq', 'error', 'none')
-                WHEN k IN ('auto_fail_on_timeout', 'auto_dlq_on_timeout') THEN v NOT IN ('true', 'false') ELSE true END LIMIT 1;
+                WHEN k IN ('auto_fail_on_timeout', 'auto_dlq_on_timeout') THEN v NOT IN ('true', 'false') ELSE true END
+     LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('lifecycle of the template has an unknown key, or a wrong value: "%s"', problem), NULL,
-            '{"max_waiting_for_dependencies_minutes": 60, "max_waiting_for_retry_minutes": 30, "max_steps_in_process_minutes": 30, "staleness_action": "dlq", "auto_fail_on_timeout": true, "auto_dlq_on_timeout": true}');
+        PERFORM pawl.raise('22023',
+            format('lifecycle of the template has an unknown key, or a wrong value: "%s"', problem), NULL,
+            '{"max_waiting_for_dependencies_minutes": 60, "max_waiting_for_retry_minutes": 30, '
+            '"max_steps_in_process_minutes": 30, "staleness_action": "dlq", "auto_fail_on_timeout": true, '
+            '"auto_dlq_on_timeout": true}');
     END IF;
     PERFORM pawl_dag._field(template, 'name', 'the template', 'string', 0, 255);
     IF coalesce(template ->> 'name', '') = '' THEN
@@ -172,18 +204,25 @@ BEGIN
     END IF;
     PERFORM pawl_dag._field(template, 'steps', 'the template', 'array');
     made.template_uuid := pawl.uuid_v7();
-    made.namespace := coalesce(pawl_dag._field(template, 'namespace', 'the template', 'string', 1, 29) #>> '{}', 'default');
+    made.namespace :=
+        coalesce(pawl_dag._field(template, 'namespace', 'the template', 'string', 1, 29) #>> '{}', 'default');
     IF made.namespace !~ '^[a-z][a-z0-9_]{0,28}$' THEN
-        PERFORM pawl.raise('22023', 'namespace of the template must be lower-case letters, digits and _, and begin with a letter', format('It is "%s".', made.namespace), '"namespace": "default"');
+        PERFORM pawl.raise('22023', 'namespace of the template must be lower-case letters, digits and _, and begin '
+            'with a letter', format('It is "%s".', made.namespace), '"namespace": "default"');
     END IF;
     made.name := template ->> 'name';
     made.version := coalesce(pawl_dag._field(template, 'version', 'the template', 'string', 1, 255) #>> '{}', '1.0.0');
     made.description := pawl_dag._field(template, 'description', 'the template', 'string') #>> '{}';
-    made.identity_strategy := coalesce(pawl_dag._field(template, 'identity_strategy', 'the template', 'string', NULL, NULL, '{strict,caller_provided,always_unique}') #>> '{}', 'strict');
-    made.failure_policy := coalesce(pawl_dag._field(template, 'failure_policy', 'the template', 'string', NULL, NULL, '{block,continue}') #>> '{}', 'block');
-    made.max_duration := make_interval(secs => 60 * coalesce(pawl_dag._field(template, 'max_duration_minutes', 'the template', 'number', 0.001, 50000000)::double precision, 1440));
+    made.identity_strategy := coalesce(pawl_dag._field(template, 'identity_strategy', 'the template', 'string', NULL,
+            NULL, '{strict,caller_provided,always_unique}') #>> '{}', 'strict');
+    made.failure_policy := coalesce(pawl_dag._field(template, 'failure_policy', 'the template', 'string', NULL, NULL,
+            '{block,continue}') #>> '{}', 'block');
+    made.max_duration := make_interval(secs => 60
+            * coalesce(pawl_dag._field(template, 'max_duration_minutes', 'the template', 'number', 0.001,
+                50000000)::double precision, 1440));
     made.stale_after := (SELECT min(pawl_dag._threshold(x.state, template -> 'lifecycle'))
-                           FROM unnest(ARRAY['waiting_for_dependencies', 'waiting_for_retry', 'steps_in_process', 'initializing']) x(state));
+                           FROM unnest(ARRAY['waiting_for_dependencies', 'waiting_for_retry', 'steps_in_process',
+                               'initializing']) x(state));
     made.configuration := template;
     made.content_hash := sha256(convert_to(template::text, 'UTF8'));
     made.created_at := clock_timestamp();
@@ -198,8 +237,10 @@ BEGIN
     SELECT coalesce(array_agg(e.parent), '{}'), coalesce(array_agg(e.child), '{}') INTO edge_parents, edge_children
       FROM (SELECT DISTINCT d.parent, s.step ->> 'name' AS child
               FROM jsonb_array_elements(coalesce(nullif(template -> 'steps', 'null'), '[]')) s(step)
-              CROSS JOIN LATERAL jsonb_array_elements_text(coalesce(nullif(s.step -> 'dependencies', 'null'), nullif(s.step -> 'depends_on', 'null'), '[]')) d(parent)) e;
-    SELECT format('step "%s" depends on "%s", which is not a step of template "%s"', e.child, e.parent, made.name) INTO problem
+              CROSS JOIN LATERAL jsonb_array_elements_text(coalesce(nullif(s.step -> 'dependencies', 'null'),
+          nullif(s.step -> 'depends_on', 'null'), '[]')) d(parent)) e;
+    SELECT format('step "%s" depends on "%s", which is not a step of template "%s"', e.child, e.parent, made.name)
+        INTO problem
       FROM unnest(edge_parents, edge_children) e(parent, child) WHERE e.parent <> ALL (names) LIMIT 1;
     IF FOUND THEN
         PERFORM pawl.raise('22023', problem);
@@ -207,14 +248,17 @@ BEGIN
     SELECT string_agg(format('"%s"', n.name), ', ') INTO problem FROM unnest(names) n(name)
      WHERE n.name NOT IN (SELECT l.name FROM pawl_dag._levels(names, edge_parents, edge_children) l);
     IF problem IS NOT NULL THEN
-        PERFORM pawl.raise('22023', format('the steps of template "%s" have a dependency cycle', made.name), format('On a cycle, or dependent on one, are %s.', problem));
+        PERFORM pawl.raise('22023', format('the steps of template "%s" have a dependency cycle', made.name),
+            format('On a cycle, or dependent on one, are %s.', problem));
     END IF;
 
     SELECT format('mapped step "%s" depends on "%s", which is also mapped', e.child, e.parent) INTO problem
       FROM unnest(edge_parents, edge_children) e(parent, child)
-      JOIN unnest(steps) p ON p.name = e.parent AND p.map_over IS NOT NULL JOIN unnest(steps) c ON c.name = e.child AND c.map_over IS NOT NULL LIMIT 1;
+      JOIN unnest(steps) p ON p.name = e.parent AND p.map_over IS NOT NULL
+      JOIN unnest(steps) c ON c.name = e.child AND c.map_over IS NOT NULL LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', problem, 'Each instance of one step would wait for each instance of the other.', 'put a step between them that collects the results of the first');
+        PERFORM pawl.raise('22023', problem, 'Each instance of one step would wait for each instance of the other.',
+            'put a step between them that collects the results of the first');
     END IF;
 
     INSERT INTO pawl_dag.namespaces (namespace) VALUES (made.namespace) ON CONFLICT DO NOTHING;
@@ -222,20 +266,23 @@ BEGIN
     made.steps_ready := (SELECT count(*) FROM unnest(names) n(name) WHERE n.name <> ALL (edge_children));
     INSERT INTO pawl_dag.templates SELECT made.* ON CONFLICT (namespace, name, version) DO NOTHING;
     IF NOT FOUND THEN
-        SELECT * INTO known FROM pawl_dag.templates t WHERE t.namespace = made.namespace AND t.name = made.name AND t.version = made.version;
+        SELECT * INTO known FROM pawl_dag.templates t
+            WHERE t.namespace = made.namespace AND t.name = made.name AND t.version = made.version;
         IF known.content_hash <> made.content_hash THEN
-            PERFORM pawl.raise('42710', format('version %s of template "%s" already exists with another definition', made.version, made.name),
+            PERFORM pawl.raise('42710',
+                format('version %s of template "%s" already exists with another definition', made.version, made.name),
                 'A version never changes, because tasks keep their version.', '"version": "..."');
         END IF;
         RETURN known.template_uuid;
     END IF;
-    INSERT INTO pawl_dag.template_steps (template_uuid, name, ordinal, level, parents, description, handler, handler_options, retryable, max_attempts,
-                                         backoff, timeout, optional, map_over)
+    INSERT INTO pawl_dag.template_steps (template_uuid, name, ordinal, level, parents, description, handler,
+        handler_options, retryable, max_attempts, backoff, timeout, optional, map_over)
     SELECT made.template_uuid, s.name, s.ordinal, l.level, coalesce(p.n, 0), s.description, s.handler,
            s.handler_options, s.retryable, s.max_attempts, s.backoff, s.timeout, s.optional, s.map_over
       FROM unnest(steps) s JOIN pawl_dag._levels(names, edge_parents, edge_children) l ON l.name = s.name
       LEFT JOIN (SELECT c.name, count(*) AS n FROM unnest(edge_children) c(name) GROUP BY c.name) p ON p.name = s.name;
-    INSERT INTO pawl_dag.template_edges SELECT made.template_uuid, e.parent, e.child FROM unnest(edge_parents, edge_children) e(parent, child);
+    INSERT INTO pawl_dag.template_edges SELECT made.template_uuid, e.parent, e.child
+        FROM unnest(edge_parents, edge_children) e(parent, child);
     RETURN made.template_uuid;
 END
 $function$;
@@ -248,7 +295,8 @@ always_unique, "failure_policy": block | continue, "max_duration_minutes", "life
 in the context, of which each element becomes a step}]}.
 Errors: 22023 an invalid template; 42710 the version exists with another definition. Privileges: pawl_admin.
 Example: SELECT
-pawl_dag.define_template(''{"name": "invoice", "steps": [{"name": "draft"}, {"name": "send", "dependencies": ["draft"]}]}'')';
+pawl_dag.define_template(''{"name": "invoice", "steps": [{"name": "draft"}, {"name": "send", "dependencies": '
+'["draft"]}]}'')';
 
 CREATE FUNCTION pawl_dag._template_immutable() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -260,13 +308,18 @@ DECLARE
     used_template uuid := OLD.template_uuid;
 BEGIN
     IF TG_OP = 'UPDATE' OR EXISTS (SELECT FROM pawl_dag.tasks t WHERE t.template_uuid = used_template) THEN
-        PERFORM pawl.raise('PW006', 'a template is immutable', format('Template %s: tasks keep their version.', used_template),
+        PERFORM pawl.raise('PW006', 'a template is immutable',
+            format('Template %s: tasks keep their version.', used_template),
             'define the next version: select pawl_dag.define_template(...)');
     END IF;
     RETURN OLD;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._template_immutable() IS 'internal: rejects changes of templates, and removal of one that tasks run';
-CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_dag.templates FOR EACH ROW EXECUTE FUNCTION pawl_dag._template_immutable();
-CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_dag.template_steps FOR EACH ROW EXECUTE FUNCTION pawl_dag._template_immutable();
-CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_dag.template_edges FOR EACH ROW EXECUTE FUNCTION pawl_dag._template_immutable();
+COMMENT ON FUNCTION pawl_dag._template_immutable() IS
+'internal: rejects changes of templates, and removal of one that tasks run';
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_dag.templates
+    FOR EACH ROW EXECUTE FUNCTION pawl_dag._template_immutable();
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_dag.template_steps
+    FOR EACH ROW EXECUTE FUNCTION pawl_dag._template_immutable();
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_dag.template_edges
+    FOR EACH ROW EXECUTE FUNCTION pawl_dag._template_immutable();

@@ -18,16 +18,21 @@ BEGIN
     IF NOT EXISTS (SELECT FROM changed_edges) THEN
         RETURN NULL;
     END IF;
-    -- A session that adds edges to the same task waits here; the UPDATE raises 40001 if its snapshot is older. A task of this
-    -- transaction is not visible to other sessions yet.
-    PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT e.task_uuid FROM changed_edges e) AND t.xmin <> pg_current_xact_id()::xid
+    -- A session that adds edges to the same task waits here; the UPDATE raises 40001 if its snapshot is older. A task
+    -- of this transaction is not visible to other sessions yet.
+    PERFORM FROM pawl_dag.tasks t
+        WHERE t.task_uuid IN (SELECT e.task_uuid FROM changed_edges e) AND t.xmin <> pg_current_xact_id()::xid
       ORDER BY t.task_uuid FOR NO KEY UPDATE;
     UPDATE pawl_dag.tasks t SET evaluate = true
-     WHERE t.task_uuid IN (SELECT e.task_uuid FROM changed_edges e) AND t.xmin <> pg_current_xact_id()::xid AND NOT restoring;
+     WHERE t.task_uuid IN (SELECT e.task_uuid FROM changed_edges e) AND t.xmin <> pg_current_xact_id()::xid
+         AND NOT restoring;
     SELECT c.task_uuid, c.name, c.state INTO suspect FROM changed_edges e
-      JOIN LATERAL (SELECT x.* FROM pawl_dag.steps x WHERE x.task_uuid = e.task_uuid AND x.step_uuid = e.child_uuid OFFSET 0) c ON true
-      JOIN LATERAL (SELECT x.* FROM pawl_dag.steps x WHERE x.task_uuid = e.task_uuid AND x.step_uuid = e.parent_uuid OFFSET 0) p ON true
-     WHERE TG_OP = 'INSERT' AND c.state <> 'pending' AND pawl_dag._kind(p.state, p.unsatisfied_parents, p.optional) <> 'satisfied' LIMIT 1;
+      JOIN LATERAL (SELECT x.* FROM pawl_dag.steps x
+          WHERE x.task_uuid = e.task_uuid AND x.step_uuid = e.child_uuid OFFSET 0) c ON true
+      JOIN LATERAL (SELECT x.* FROM pawl_dag.steps x
+          WHERE x.task_uuid = e.task_uuid AND x.step_uuid = e.parent_uuid OFFSET 0) p ON true
+     WHERE TG_OP = 'INSERT' AND c.state <> 'pending'
+         AND pawl_dag._kind(p.state, p.unsatisfied_parents, p.optional) <> 'satisfied' LIMIT 1;
     IF FOUND AND NOT restoring THEN
         PERFORM pawl.raise('55000', format('step "%s" can no longer get an unsatisfied parent', suspect.name),
             format('Task %s: the step is in state "%s", not pending.', suspect.task_uuid, suspect.state));
@@ -36,15 +41,18 @@ BEGIN
     -- Levels rise along every edge; where they do not, they are lifted, and an edge that leads back to itself is found.
     FOR suspect IN
         SELECT e.task_uuid, e.parent_uuid, e.child_uuid FROM changed_edges e
-          JOIN LATERAL (SELECT x.* FROM pawl_dag.steps x WHERE x.task_uuid = e.task_uuid AND x.step_uuid = e.parent_uuid OFFSET 0) p ON true
-          JOIN LATERAL (SELECT x.* FROM pawl_dag.steps x WHERE x.task_uuid = e.task_uuid AND x.step_uuid = e.child_uuid OFFSET 0) c ON true
+          JOIN LATERAL (SELECT x.* FROM pawl_dag.steps x
+              WHERE x.task_uuid = e.task_uuid AND x.step_uuid = e.parent_uuid OFFSET 0) p ON true
+          JOIN LATERAL (SELECT x.* FROM pawl_dag.steps x
+              WHERE x.task_uuid = e.task_uuid AND x.step_uuid = e.child_uuid OFFSET 0) c ON true
          WHERE c.level <= p.level ORDER BY p.level, e.task_uuid, e.parent_uuid, e.child_uuid
     LOOP
         PERFORM pawl_dag._lift(suspect.task_uuid, suspect.parent_uuid, suspect.child_uuid);
     END LOOP;
     UPDATE pawl_dag.steps s SET total_parents = c.total, unsatisfied_parents = c.unsatisfied
       FROM (SELECT x.task_uuid, x.child_uuid, count(p.step_uuid)::integer AS total,
-                   count(p.step_uuid) FILTER (WHERE pawl_dag._kind(p.state, p.unsatisfied_parents, p.optional) <> 'satisfied')::integer AS unsatisfied
+                   count(p.step_uuid) FILTER (WHERE pawl_dag._kind(p.state, p.unsatisfied_parents,
+                       p.optional) <> 'satisfied')::integer AS unsatisfied
               FROM (SELECT DISTINCT e.task_uuid, e.child_uuid FROM changed_edges e) x
               LEFT JOIN pawl_dag.edges e ON e.task_uuid = x.task_uuid AND e.child_uuid = x.child_uuid
               LEFT JOIN pawl_dag.steps p ON p.task_uuid = e.task_uuid AND p.step_uuid = e.parent_uuid
@@ -83,7 +91,8 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._lift(uuid, uuid, uuid) IS 'internal: makes levels rise along a new edge; 22023: it closes a cycle';
+COMMENT ON FUNCTION pawl_dag._lift(uuid, uuid, uuid) IS
+'internal: makes levels rise along a new edge; 22023: it closes a cycle';
 
 CREATE TRIGGER checked_insert AFTER INSERT ON pawl_dag.edges REFERENCING NEW TABLE AS changed_edges
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._edges_written();

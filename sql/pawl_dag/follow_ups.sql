@@ -1,5 +1,5 @@
--- What follows from a state change of a step, however it was made: the steps that wait for it, and the counters of its task. Once a
--- statement, over all its rows.
+-- What follows from a state change of a step, however it was made: the steps that wait for it, and the counters of its
+-- task. Once a statement, over all its rows.
 
 -- What a step is to its task.
 CREATE FUNCTION pawl_dag._kind(state text, unsatisfied_parents integer, optional boolean) RETURNS text
@@ -11,9 +11,11 @@ RETURN CASE state
     WHEN 'error' THEN CASE WHEN optional THEN 'satisfied' ELSE 'failed' END
     WHEN 'cancelled' THEN 'cancelled'
     ELSE 'in_flight' END;
-COMMENT ON FUNCTION pawl_dag._kind(text, integer, boolean) IS 'internal: the counter of its task that a step belongs to';
+COMMENT ON FUNCTION pawl_dag._kind(text, integer, boolean) IS
+'internal: the counter of its task that a step belongs to';
 
--- The way back to work, in the transaction that repairs the last failed step. What the caller says of the step is not said of the task.
+-- The way back to work, in the transaction that repairs the last failed step. What the
+-- caller says of the step is not said of the task.
 CREATE FUNCTION pawl_dag._clear_failures(repaired uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -21,16 +23,20 @@ SET pawl.event = 'FailuresCleared'
 SET pawl.token = ''
 AS $function$
 BEGIN
-    UPDATE pawl_dag.tasks t SET state = 'evaluating_results', processor_uuid = pawl_dag.engine(), lease_until = clock_timestamp() + interval '100 years', evaluate = true
+    UPDATE pawl_dag.tasks t SET state = 'evaluating_results', processor_uuid = pawl_dag.engine(),
+        lease_until = clock_timestamp() + interval '100 years', evaluate = true
      WHERE t.task_uuid = ANY (repaired) AND t.state = 'blocked_by_failures' AND t.steps_failed = 0;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._clear_failures(uuid[]) IS 'internal: puts blocked tasks without a failed step back to work';
+COMMENT ON FUNCTION pawl_dag._clear_failures(uuid[]) IS
+'internal: puts blocked tasks without a failed step back to work';
 
--- Whether the statements of this session at this trigger depth are an orchestrator's, which does itself all that follows.
+-- Whether the statements of this session at this trigger depth are an orchestrator's,
+-- which does itself all that follows.
 CREATE FUNCTION pawl_dag._orchestrating() RETURNS boolean
 LANGUAGE c STABLE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'pawl_dag_orchestrating';
-COMMENT ON FUNCTION pawl_dag._orchestrating() IS 'internal: an orchestrator runs, which does itself what follows from its statements';
+COMMENT ON FUNCTION pawl_dag._orchestrating() IS
+'internal: an orchestrator runs, which does itself what follows from its statements';
 
 -- Steps are locked after their tasks, and in the order of their keys: so no two sessions wait for each other.
 CREATE FUNCTION pawl_dag._lock_steps(tasks uuid[], states text[], steps uuid[] DEFAULT NULL) RETURNS void
@@ -43,7 +49,8 @@ SET jit = off
 AS $function$
 BEGIN
     PERFORM FROM pawl_dag.steps s
-      WHERE s.task_uuid = ANY (tasks) AND (states IS NULL OR s.state = ANY (states)) AND (steps IS NULL OR s.step_uuid = ANY (steps))
+      WHERE s.task_uuid = ANY (tasks) AND (states IS NULL OR s.state = ANY (states))
+          AND (steps IS NULL OR s.step_uuid = ANY (steps))
       ORDER BY s.task_uuid, s.step_uuid FOR NO KEY UPDATE;
 END
 $function$;
@@ -64,36 +71,49 @@ DECLARE
 BEGIN
     -- what workers do keeps a step in flight
     IF NOT EXISTS (SELECT FROM new_steps n
-                    WHERE n.state NOT IN ('in_progress', 'enqueued_for_orchestration', 'enqueued_as_error_for_orchestration')) THEN
+                    WHERE n.state NOT IN ('in_progress', 'enqueued_for_orchestration',
+            'enqueued_as_error_for_orchestration')) THEN
         RETURN NULL;
     END IF;
     -- The lock order of the pack: see docs/dag.md, Locks. Sessions that draw edges or add steps wait here.
-    PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT n.task_uuid FROM new_steps n) ORDER BY t.task_uuid FOR NO KEY UPDATE;
+    PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT n.task_uuid FROM new_steps n)
+        ORDER BY t.task_uuid FOR NO KEY UPDATE;
     -- a parent is satisfied, or is no longer; that this makes some ready is counted when this trigger fires for them
     IF EXISTS (SELECT FROM new_steps n WHERE pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) = 'satisfied'
-               UNION ALL SELECT FROM old_steps o WHERE pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional) = 'satisfied') THEN
+               UNION ALL SELECT FROM old_steps o
+            WHERE pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional) = 'satisfied') THEN
         PERFORM pawl_dag._lock_steps((SELECT array_agg(DISTINCT n.task_uuid) FROM new_steps n), NULL,
-            (SELECT coalesce(array_agg(DISTINCT e.child_uuid), '{}') FROM new_steps n JOIN pawl_dag.edges e ON e.task_uuid = n.task_uuid AND e.parent_uuid = n.step_uuid));
+            (SELECT coalesce(array_agg(DISTINCT e.child_uuid), '{}') FROM new_steps n
+                JOIN pawl_dag.edges e ON e.task_uuid = n.task_uuid AND e.parent_uuid = n.step_uuid));
         UPDATE pawl_dag.steps c SET unsatisfied_parents = c.unsatisfied_parents - w.satisfied
           FROM (SELECT e.task_uuid, e.child_uuid, sum(m.d)::integer AS satisfied
-                  FROM (SELECT n.task_uuid, n.step_uuid, 1 AS d FROM new_steps n WHERE pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) = 'satisfied'
+                  FROM (SELECT n.task_uuid, n.step_uuid, 1 AS d FROM new_steps n
+                      WHERE pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) = 'satisfied'
                         UNION ALL
-                        SELECT o.task_uuid, o.step_uuid, -1 FROM old_steps o WHERE pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional) = 'satisfied') m
+                        SELECT o.task_uuid, o.step_uuid, -1 FROM old_steps o
+                            WHERE pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional) = 'satisfied') m
                   JOIN pawl_dag.edges e ON e.task_uuid = m.task_uuid AND e.parent_uuid = m.step_uuid
                  GROUP BY e.task_uuid, e.child_uuid HAVING sum(m.d) <> 0 ORDER BY e.task_uuid, e.child_uuid) w
          WHERE c.task_uuid = w.task_uuid AND c.step_uuid = w.child_uuid;
     END IF;
     UPDATE pawl_dag.tasks t
-       SET steps_blocked = t.steps_blocked + d.blocked, steps_ready = t.steps_ready + d.ready, steps_in_flight = t.steps_in_flight + d.in_flight,
+       SET steps_blocked = t.steps_blocked + d.blocked, steps_ready = t.steps_ready + d.ready,
+       steps_in_flight = t.steps_in_flight + d.in_flight,
            steps_waiting = t.steps_waiting + d.waiting, steps_failed = t.steps_failed + d.failed,
-           steps_satisfied = t.steps_satisfied + d.satisfied, steps_cancelled = t.steps_cancelled + d.cancelled, evaluate = true
-      FROM (SELECT m.task_uuid, coalesce(sum(m.d) FILTER (WHERE m.kind = 'blocked'), 0) AS blocked, coalesce(sum(m.d) FILTER (WHERE m.kind = 'ready'), 0) AS ready,
-                   coalesce(sum(m.d) FILTER (WHERE m.kind = 'in_flight'), 0) AS in_flight, coalesce(sum(m.d) FILTER (WHERE m.kind = 'waiting'), 0) AS waiting,
-                   coalesce(sum(m.d) FILTER (WHERE m.kind = 'failed'), 0) AS failed, coalesce(sum(m.d) FILTER (WHERE m.kind = 'satisfied'), 0) AS satisfied,
+           steps_satisfied = t.steps_satisfied + d.satisfied, steps_cancelled = t.steps_cancelled + d.cancelled,
+           evaluate = true
+      FROM (SELECT m.task_uuid, coalesce(sum(m.d) FILTER (WHERE m.kind = 'blocked'), 0) AS blocked,
+          coalesce(sum(m.d) FILTER (WHERE m.kind = 'ready'), 0) AS ready,
+                   coalesce(sum(m.d) FILTER (WHERE m.kind = 'in_flight'), 0) AS in_flight,
+                   coalesce(sum(m.d) FILTER (WHERE m.kind = 'waiting'), 0) AS waiting,
+                   coalesce(sum(m.d) FILTER (WHERE m.kind = 'failed'), 0) AS failed,
+                   coalesce(sum(m.d) FILTER (WHERE m.kind = 'satisfied'), 0) AS satisfied,
                    coalesce(sum(m.d) FILTER (WHERE m.kind = 'cancelled'), 0) AS cancelled
-              FROM (SELECT n.task_uuid, pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) AS kind, 1 AS d FROM new_steps n
+              FROM (SELECT n.task_uuid, pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) AS kind, 1 AS d
+                  FROM new_steps n
                     UNION ALL
-                    SELECT o.task_uuid, pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional), -1 FROM old_steps o) m
+                    SELECT o.task_uuid, pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional), -1
+                        FROM old_steps o) m
              GROUP BY m.task_uuid ORDER BY m.task_uuid) d
      WHERE t.task_uuid = d.task_uuid
        AND (d.blocked, d.ready, d.in_flight, d.waiting, d.failed, d.satisfied, d.cancelled) <> (0, 0, 0, 0, 0, 0, 0);
@@ -109,9 +129,9 @@ CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_dag.steps REFERENCING OLD TABLE A
     FOR EACH STATEMENT WHEN (NOT pawl_dag._orchestrating())
     EXECUTE FUNCTION pawl_dag._steps_moved();
 
--- No two steps of a task have the same name. A unique index would say so at each of the state changes of a step, and a name never moves; so it is
--- looked up when steps are written, with the task locked: of two sessions that add steps to one task the second sees the steps of the first, or
--- gets 40001, because the first has counted them in the task.
+-- No two steps of a task have the same name. A unique index would say so at each of the state changes of a step, and a
+-- name never moves; so it is looked up when steps are written, with the task locked: of two sessions that add steps to
+-- one task the second sees the steps of the first, or gets 40001, because the first has counted them in the task.
 CREATE FUNCTION pawl_dag._one_name_each(tasks uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -121,13 +141,16 @@ AS $function$
 DECLARE
     twice record;
 BEGIN
-    SELECT s.task_uuid, s.name INTO twice FROM pawl_dag.steps s WHERE s.task_uuid = ANY (tasks) GROUP BY s.task_uuid, s.name HAVING count(*) > 1 LIMIT 1;
+    SELECT s.task_uuid, s.name INTO twice FROM pawl_dag.steps s WHERE s.task_uuid = ANY (tasks)
+        GROUP BY s.task_uuid, s.name HAVING count(*) > 1 LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('23505', format('step "%s" already exists in the task', twice.name), format('Step names are unique in task %s.', twice.task_uuid));
+        PERFORM pawl.raise('23505', format('step "%s" already exists in the task', twice.name),
+            format('Step names are unique in task %s.', twice.task_uuid));
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._one_name_each(uuid[]) IS 'internal: 23505: two steps of one of the tasks have the same name';
+COMMENT ON FUNCTION pawl_dag._one_name_each(uuid[]) IS
+'internal: 23505: two steps of one of the tasks have the same name';
 
 CREATE FUNCTION pawl_dag._step_renamed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -160,17 +183,21 @@ BEGIN
         RETURN NULL;
     END IF;
     -- two sessions that add steps to one task count one after the other
-    PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT s.task_uuid FROM changed_steps s) AND t.xmin <> pg_current_xact_id()::xid
+    PERFORM FROM pawl_dag.tasks t
+        WHERE t.task_uuid IN (SELECT s.task_uuid FROM changed_steps s) AND t.xmin <> pg_current_xact_id()::xid
       ORDER BY t.task_uuid FOR NO KEY UPDATE;
     IF TG_OP = 'INSERT' AND NOT pawl.restoring() THEN
         PERFORM pawl_dag._one_name_each(ARRAY(SELECT DISTINCT s.task_uuid FROM changed_steps s));
     END IF;
     UPDATE pawl_dag.tasks t
-       SET steps_total = c.total, steps_blocked = c.blocked, steps_ready = c.ready, steps_in_flight = c.in_flight, steps_waiting = c.waiting,
+       SET steps_total = c.total, steps_blocked = c.blocked, steps_ready = c.ready, steps_in_flight = c.in_flight,
+       steps_waiting = c.waiting,
            steps_failed = c.failed, steps_satisfied = c.satisfied, steps_cancelled = c.cancelled, evaluate = true
-      FROM (SELECT x.task_uuid, n.* FROM (SELECT DISTINCT s.task_uuid FROM changed_steps s) x CROSS JOIN LATERAL pawl_dag._count_steps(x.task_uuid) n) c
+      FROM (SELECT x.task_uuid, n.* FROM (SELECT DISTINCT s.task_uuid FROM changed_steps s) x
+          CROSS JOIN LATERAL pawl_dag._count_steps(x.task_uuid) n) c
      WHERE t.task_uuid = c.task_uuid
-       AND (t.steps_total, t.steps_blocked, t.steps_ready, t.steps_in_flight, t.steps_waiting, t.steps_failed, t.steps_satisfied, t.steps_cancelled)
+       AND (t.steps_total, t.steps_blocked, t.steps_ready, t.steps_in_flight, t.steps_waiting, t.steps_failed,
+           t.steps_satisfied, t.steps_cancelled)
         <> (c.total, c.blocked, c.ready, c.in_flight, c.waiting, c.failed, c.satisfied, c.cancelled);
     RETURN NULL;
 END
@@ -178,14 +205,17 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._steps_changed() IS 'internal: counts the steps of tasks that get or lose some';
 
 CREATE FUNCTION pawl_dag._count_steps(task uuid)
-RETURNS TABLE (total integer, blocked integer, ready integer, in_flight integer, waiting integer, failed integer, satisfied integer, cancelled integer)
+RETURNS TABLE (total integer, blocked integer, ready integer, in_flight integer, waiting integer, failed integer,
+    satisfied integer, cancelled integer)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT count(*), count(*) FILTER (WHERE k.kind = 'blocked'), count(*) FILTER (WHERE k.kind = 'ready'),
-           count(*) FILTER (WHERE k.kind = 'in_flight'), count(*) FILTER (WHERE k.kind = 'waiting'), count(*) FILTER (WHERE k.kind = 'failed'),
+           count(*) FILTER (WHERE k.kind = 'in_flight'), count(*) FILTER (WHERE k.kind = 'waiting'),
+           count(*) FILTER (WHERE k.kind = 'failed'),
            count(*) FILTER (WHERE k.kind = 'satisfied'), count(*) FILTER (WHERE k.kind = 'cancelled')
-      FROM (SELECT pawl_dag._kind(s.state, s.unsatisfied_parents, s.optional) AS kind FROM pawl_dag.steps s WHERE s.task_uuid = task) k
+      FROM (SELECT pawl_dag._kind(s.state, s.unsatisfied_parents, s.optional) AS kind FROM pawl_dag.steps s
+          WHERE s.task_uuid = task) k
 $function$;
 COMMENT ON FUNCTION pawl_dag._count_steps(uuid) IS 'internal: the steps of a task by what they are to it';
 
@@ -206,7 +236,8 @@ BEGIN
         -- after a change by plain SQL the orchestrator does the rest
         NEW.evaluate := NEW.evaluate OR NEW.entered_at IS NOT DISTINCT FROM OLD.entered_at;
         NEW.entered_at := clock_timestamp();
-        NEW.completed_at := CASE WHEN NEW.state IN ('complete', 'error', 'cancelled', 'resolved_manually') THEN NEW.entered_at END;
+        NEW.completed_at :=
+            CASE WHEN NEW.state IN ('complete', 'error', 'cancelled', 'resolved_manually') THEN NEW.entered_at END;
     END IF;
     IF NEW.state IN ('pending', 'blocked_by_failures', 'complete', 'error', 'cancelled', 'resolved_manually') THEN
         NEW.watch_at := NULL;
@@ -217,14 +248,17 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._task_entered() IS 'internal: stamps a task with the time it enters a state, and says when it could be stale';
+COMMENT ON FUNCTION pawl_dag._task_entered() IS
+'internal: stamps a task with the time it enters a state, and says when it could be stale';
 CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_dag.tasks
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
                        AND (NEW.entered_at IS NOT DISTINCT FROM OLD.entered_at OR NEW.watch_at IS NULL
-                            OR NEW.state = ANY ('{pending,blocked_by_failures,complete,error,cancelled,resolved_manually}')))
+                            OR NEW.state = ANY ('{pending,blocked_by_failures,complete,error,cancelled,'
+                                'resolved_manually}')))
     EXECUTE FUNCTION pawl_dag._task_entered();
 CREATE TRIGGER watched BEFORE UPDATE OF deadline_at, entered_at, stale_after ON pawl_dag.tasks
-    FOR EACH ROW WHEN (OLD.state IS NOT DISTINCT FROM NEW.state AND (OLD.deadline_at, OLD.entered_at, OLD.stale_after) IS DISTINCT FROM (NEW.deadline_at, NEW.entered_at, NEW.stale_after))
+    FOR EACH ROW WHEN (OLD.state IS NOT DISTINCT FROM NEW.state AND (OLD.deadline_at, OLD.entered_at,
+        OLD.stale_after) IS DISTINCT FROM (NEW.deadline_at, NEW.entered_at, NEW.stale_after))
     EXECUTE FUNCTION pawl_dag._task_entered();
 
 -- What a step's move does to its own row.
@@ -233,7 +267,8 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 AS 'MODULE_PATHNAME', 'pawl_dag_step_entered';
 COMMENT ON FUNCTION pawl_dag._step_entered() IS 'internal: what a step remembers of the state it enters';
 CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_dag.steps
-    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND NEW.state = ANY ('{in_progress,enqueued_as_error_for_orchestration,waiting_for_retry}'))
+    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
+        AND NEW.state = ANY ('{in_progress,enqueued_as_error_for_orchestration,waiting_for_retry}'))
     EXECUTE FUNCTION pawl_dag._step_entered();
 
 -- A lease does not outlive the time that the step may take: then pawl.reap returns the step to its queue, however often
@@ -251,10 +286,12 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._step_leased() IS 'internal: keeps the lease of a step within its timeout';
 CREATE TRIGGER leased BEFORE UPDATE OF lease_until ON pawl_dag.steps
-    FOR EACH ROW WHEN (OLD.state = 'in_progress' AND NEW.state = 'in_progress' AND NEW.timeout IS NOT NULL AND OLD.lease_until IS DISTINCT FROM NEW.lease_until)
+    FOR EACH ROW WHEN (OLD.state = 'in_progress' AND NEW.state = 'in_progress' AND NEW.timeout IS NOT NULL
+        AND OLD.lease_until IS DISTINCT FROM NEW.lease_until)
     EXECUTE FUNCTION pawl_dag._step_leased();
 
--- A lease that a claim gives is seen only when the step is claimed, so it is cut afterwards; few steps have a timeout that is shorter.
+-- A lease that a claim gives is seen only when the step is claimed, so it is cut
+-- afterwards; few steps have a timeout that is shorter.
 CREATE FUNCTION pawl_dag._step_claimed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -266,11 +303,14 @@ DECLARE
     fired constant boolean := pawl.fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
 BEGIN
     PERFORM set_config('pawl.processor', NEW.worker_uuid::text, true);
-    UPDATE pawl_dag.steps s SET lease_until = NEW.last_attempted_at + NEW.timeout WHERE s.task_uuid = NEW.task_uuid AND s.step_uuid = NEW.step_uuid;
+    UPDATE pawl_dag.steps s SET lease_until = NEW.last_attempted_at + NEW.timeout
+        WHERE s.task_uuid = NEW.task_uuid AND s.step_uuid = NEW.step_uuid;
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._step_claimed() IS 'internal: cuts the lease of a step that is claimed for longer than its timeout';
+COMMENT ON FUNCTION pawl_dag._step_claimed() IS
+'internal: cuts the lease of a step that is claimed for longer than its timeout';
 CREATE TRIGGER claimed AFTER UPDATE ON pawl_dag.steps
-    FOR EACH ROW WHEN (NEW.state = 'in_progress' AND OLD.state <> 'in_progress' AND NEW.lease_until > NEW.last_attempted_at + NEW.timeout)
+    FOR EACH ROW WHEN (NEW.state = 'in_progress' AND OLD.state <> 'in_progress'
+        AND NEW.lease_until > NEW.last_attempted_at + NEW.timeout)
     EXECUTE FUNCTION pawl_dag._step_claimed();

@@ -66,7 +66,8 @@ SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 AS $function$
 BEGIN
-    UPDATE pawl_dag.steps s SET attempts = 0, permanent = false, backoff_request = NULL WHERE s.task_uuid = new.task_uuid AND s.step_uuid = new.step_uuid;
+    UPDATE pawl_dag.steps s SET attempts = 0, permanent = false, backoff_request = NULL
+        WHERE s.task_uuid = new.task_uuid AND s.step_uuid = new.step_uuid;
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.forget_attempts(pawl_dag.steps, pawl_dag.steps) IS

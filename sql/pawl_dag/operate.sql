@@ -1,13 +1,15 @@
--- What operators do. Each function is an UPDATE that could be written by hand, with the reason in the log's metadata; what follows from
--- it hangs on the rows.
+-- What operators do. Each function is an UPDATE that could be written by hand, with the reason in the log's metadata;
+-- what follows from it hangs on the rows.
 
 CREATE TABLE pawl_dag.dlq (
     task_uuid uuid NOT NULL REFERENCES pawl_dag.tasks ON DELETE CASCADE,
     entry_uuid uuid NOT NULL DEFAULT pawl.uuid_v7(),
     original_state text COLLATE "C" NOT NULL,
-    reason text COLLATE "C" NOT NULL CHECK (reason = ANY ('{staleness_timeout,max_retries_exceeded,dependency_cycle_detected,worker_unavailable,manual_dlq}')),
+    reason text COLLATE "C" NOT NULL CHECK (reason = ANY ('{staleness_timeout,max_retries_exceeded,'
+    'dependency_cycle_detected,worker_unavailable,manual_dlq}')),
     dlq_timestamp timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
-    resolution_status text COLLATE "C" NOT NULL DEFAULT 'pending' CHECK (resolution_status = ANY ('{pending,manually_resolved,permanently_failed,cancelled}')),
+    resolution_status text COLLATE "C" NOT NULL DEFAULT 'pending'
+    CHECK (resolution_status = ANY ('{pending,manually_resolved,permanently_failed,cancelled}')),
     resolution_timestamp timestamptz,
     resolution_notes text,
     resolved_by text,
@@ -15,7 +17,8 @@ CREATE TABLE pawl_dag.dlq (
     metadata jsonb,
     PRIMARY KEY (task_uuid, entry_uuid)
 );
-COMMENT ON TABLE pawl_dag.dlq IS 'tasks that need an operator: at most one pending row for each task, closed when the task leaves blocked_by_failures';
+COMMENT ON TABLE pawl_dag.dlq IS
+'tasks that need an operator: at most one pending row for each task, closed when the task leaves blocked_by_failures';
 CREATE UNIQUE INDEX dlq_pending ON pawl_dag.dlq (task_uuid) WHERE resolution_status OPERATOR(pg_catalog.=) 'pending';
 SELECT pg_catalog.pg_extension_config_dump('pawl_dag.dlq', '');
 
@@ -24,20 +27,27 @@ LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT jsonb_build_object('task', to_jsonb(t), 'context', (SELECT to_jsonb(c) FROM pawl_dag.task_context(task) c),
-        'steps', (SELECT jsonb_agg(jsonb_build_object('name', s.name, 'state', s.state, 'attempts', s.attempts, 'error', s.error) ORDER BY s.level, s.name)
+        'steps',
+        (SELECT jsonb_agg(jsonb_build_object('name', s.name, 'state', s.state, 'attempts', s.attempts, 'error', s.error)
+            ORDER BY s.level, s.name)
                     FROM pawl_dag.steps s WHERE s.task_uuid = task),
         'transitions', (SELECT jsonb_agg(to_jsonb(l) ORDER BY l.sort_key DESC)
-                          FROM (SELECT h.sort_key, h.from_state, h.to_state, h.event, h.created_at FROM pawl_dag.task_transitions_log h
+                          FROM (SELECT h.sort_key, h.from_state, h.to_state, h.event, h.created_at
+                              FROM pawl_dag.task_transitions_log h
                                  WHERE h.task_uuid = task ORDER BY h.sort_key DESC LIMIT 10) l))
       FROM pawl_dag.tasks t WHERE t.task_uuid = task
 $function$;
-COMMENT ON FUNCTION pawl_dag._task_snapshot(uuid) IS 'internal: a task, its steps, its context and its last ten transitions';
+COMMENT ON FUNCTION pawl_dag._task_snapshot(uuid) IS
+'internal: a task, its steps, its context and its last ten transitions';
 
 -- The states of steps that end with their task.
 CREATE FUNCTION pawl_dag._unsettled_states() RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
-RETURN '{pending,enqueued,in_progress,enqueued_for_orchestration,enqueued_as_error_for_orchestration,waiting_for_retry}'::text[];
-COMMENT ON FUNCTION pawl_dag._unsettled_states() IS 'internal: the states of steps that are cancelled or resolved with their task';
+RETURN
+'{pending,enqueued,in_progress,enqueued_for_orchestration,enqueued_as_error_for_orchestration,'
+'waiting_for_retry}'::text[];
+COMMENT ON FUNCTION pawl_dag._unsettled_states() IS
+'internal: the states of steps that are cancelled or resolved with their task';
 
 -- Steps in error get their attempts back; enqueued ones can be claimed again.
 CREATE FUNCTION pawl_dag._reset_steps(task uuid) RETURNS bigint
@@ -53,24 +63,29 @@ BEGIN
     UPDATE pawl_dag.steps s SET state = 'pending' WHERE s.task_uuid = task AND s.state = 'error' AND NOT s.optional;
     GET DIAGNOSTICS reset = ROW_COUNT;
     PERFORM set_config('pawl.event', '', true);
-    UPDATE pawl_dag.steps s SET next_retry_at = NULL WHERE s.task_uuid = task AND s.state = 'enqueued' AND s.next_retry_at = 'infinity';
+    UPDATE pawl_dag.steps s SET next_retry_at = NULL
+        WHERE s.task_uuid = task AND s.state = 'enqueued' AND s.next_retry_at = 'infinity';
     RETURN reset;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._reset_steps(uuid) IS 'internal: resets the failed steps of a task and gives its enqueued ones back to the workers';
+COMMENT ON FUNCTION pawl_dag._reset_steps(uuid) IS
+'internal: resets the failed steps of a task and gives its enqueued ones back to the workers';
 
--- A worker that orchestrates blocks tasks, and may not write dead letters by hand: so this has the rights to, and looks whether there is one.
+-- A worker that orchestrates blocks tasks, and may not write dead letters by hand: so
+-- this has the rights to, and looks whether there is one.
 CREATE FUNCTION pawl_dag._bury(task uuid, original_state text, metadata jsonb) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     INSERT INTO pawl_dag.dlq (task_uuid, original_state, reason, task_snapshot, metadata)
-    SELECT t.task_uuid, _bury.original_state, CASE WHEN _bury.original_state = 'evaluating_results' AND t.steps_failed > 0 THEN 'max_retries_exceeded' ELSE 'staleness_timeout' END,
+    SELECT t.task_uuid, _bury.original_state, CASE WHEN _bury.original_state = 'evaluating_results'
+        AND t.steps_failed > 0 THEN 'max_retries_exceeded' ELSE 'staleness_timeout' END,
            pawl_dag._task_snapshot(t.task_uuid), _bury.metadata
       FROM pawl_dag.tasks t WHERE t.task_uuid = _bury.task AND t.state = 'blocked_by_failures'
     ON CONFLICT DO NOTHING
 $function$;
-COMMENT ON FUNCTION pawl_dag._bury(uuid, text, jsonb) IS 'internal: records a blocked task among the dead letters, if it is not there';
+COMMENT ON FUNCTION pawl_dag._bury(uuid, text, jsonb) IS
+'internal: records a blocked task among the dead letters, if it is not there';
 
 -- What follows for the steps when their task ends or restarts, and the dead letters.
 CREATE FUNCTION pawl_dag._task_moved() RETURNS trigger
@@ -84,7 +99,8 @@ DECLARE
 BEGIN
     IF OLD.state = 'blocked_by_failures' THEN
         UPDATE pawl_dag.dlq d
-           SET resolution_status = CASE NEW.state WHEN 'error' THEN 'permanently_failed' WHEN 'cancelled' THEN 'cancelled' ELSE 'manually_resolved' END,
+           SET resolution_status = CASE NEW.state WHEN 'error' THEN 'permanently_failed'
+               WHEN 'cancelled' THEN 'cancelled' ELSE 'manually_resolved' END,
                resolution_timestamp = clock_timestamp(), resolved_by = session_user,
                resolution_notes = nullif(current_setting('pawl.metadata', true), '')::jsonb ->> 'reason'
          WHERE d.task_uuid = NEW.task_uuid AND d.resolution_status = 'pending';
@@ -93,25 +109,30 @@ BEGIN
         WHEN NEW.state IN ('cancelled', 'resolved_manually') THEN
             PERFORM pawl_dag._lock_steps(ARRAY[NEW.task_uuid], pawl_dag._unsettled_states());
             UPDATE pawl_dag.steps s SET state = NEW.state
-             WHERE s.task_uuid = NEW.task_uuid AND s.state NOT IN ('complete', 'error', 'cancelled', 'resolved_manually');
+             WHERE s.task_uuid = NEW.task_uuid
+                 AND s.state NOT IN ('complete', 'error', 'cancelled', 'resolved_manually');
         WHEN NEW.state = 'error' THEN
             -- a step that is never due cannot be claimed
-            UPDATE pawl_dag.steps s SET next_retry_at = 'infinity' WHERE s.task_uuid = NEW.task_uuid AND s.state = 'enqueued';
+            UPDATE pawl_dag.steps s SET next_retry_at = 'infinity'
+                WHERE s.task_uuid = NEW.task_uuid AND s.state = 'enqueued';
         WHEN OLD.state = 'error' THEN
             PERFORM pawl_dag._reset_steps(NEW.task_uuid);
         WHEN NEW.state = 'blocked_by_failures'
              AND (OLD.state = 'evaluating_results' AND NEW.steps_failed > 0
-                  OR (SELECT coalesce((x.configuration #>> '{lifecycle,auto_dlq_on_timeout}')::boolean, true) FROM pawl_dag.templates x WHERE x.template_uuid = NEW.template_uuid) IS NOT FALSE) THEN
+                  OR (SELECT coalesce((x.configuration #>> '{lifecycle,auto_dlq_on_timeout}')::boolean, true)
+                 FROM pawl_dag.templates x WHERE x.template_uuid = NEW.template_uuid) IS NOT FALSE) THEN
             PERFORM pawl_dag._bury(NEW.task_uuid, OLD.state, nullif(current_setting('pawl.metadata', true), '')::jsonb);
         ELSE NULL;
     END CASE;
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._task_moved() IS 'internal: what a state change of a task means for its steps and for the dead letters';
+COMMENT ON FUNCTION pawl_dag._task_moved() IS
+'internal: what a state change of a task means for its steps and for the dead letters';
 CREATE TRIGGER moved AFTER UPDATE ON pawl_dag.tasks
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
-                       AND (NEW.state = ANY ('{cancelled,resolved_manually,error,blocked_by_failures}') OR OLD.state = ANY ('{error,blocked_by_failures}')))
+                       AND (NEW.state = ANY ('{cancelled,resolved_manually,error,blocked_by_failures}')
+                           OR OLD.state = ANY ('{error,blocked_by_failures}')))
     EXECUTE FUNCTION pawl_dag._task_moved();
 
 -- Transitions for operators are theirs also if the row has no owner, and by plain SQL.
@@ -123,9 +144,12 @@ DECLARE
     fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks', 'pawl_dag.steps');
 BEGIN
-    IF NOT (pg_has_role('pawl_operator', 'MEMBER') OR pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER')) THEN
-        PERFORM pawl.raise('42501', format('only operators can change a %s from "%s" to "%s"', CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
-            format('Role %s is not a member of pawl_operator.', current_user), format('grant pawl_operator to %I', current_user));
+    IF NOT (pg_has_role('pawl_operator', 'MEMBER')
+            OR pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER')) THEN
+        PERFORM pawl.raise('42501', format('only operators can change a %s from "%s" to "%s"',
+            CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
+            format('Role %s is not a member of pawl_operator.', current_user),
+            format('grant pawl_operator to %I', current_user));
     END IF;
     RETURN NEW;
 END
@@ -133,12 +157,14 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._operators_only() IS 'internal: rejects transitions that are for operators; 42501';
 CREATE TRIGGER operated BEFORE UPDATE OF state ON pawl_dag.tasks
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
-                       AND (NEW.state = ANY ('{cancelled,resolved_manually}') OR OLD.state = 'error' OR OLD.state = 'blocked_by_failures' AND NEW.state = 'error'
+                       AND (NEW.state = ANY ('{cancelled,resolved_manually}') OR OLD.state = 'error'
+                           OR OLD.state = 'blocked_by_failures' AND NEW.state = 'error'
                             OR NEW.state = 'blocked_by_failures' AND OLD.state <> 'evaluating_results'))
     EXECUTE FUNCTION pawl_dag._operators_only();
 CREATE TRIGGER operated BEFORE UPDATE OF state ON pawl_dag.steps
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
-                       AND (NEW.state = ANY ('{cancelled,resolved_manually}') OR OLD.state = 'error' OR NEW.state = 'complete' AND OLD.state <> 'enqueued_for_orchestration'))
+                       AND (NEW.state = ANY ('{cancelled,resolved_manually}') OR OLD.state = 'error'
+                           OR NEW.state = 'complete' AND OLD.state <> 'enqueued_for_orchestration'))
     EXECUTE FUNCTION pawl_dag._operators_only();
 
 -- An operator's event for tasks: every one must take it, or none does.
@@ -153,19 +179,23 @@ DECLARE
     moved bigint;
     unknown uuid;
 BEGIN
-    SELECT u INTO unknown FROM unnest(tasks) u WHERE NOT EXISTS (SELECT FROM pawl_dag.tasks t WHERE t.task_uuid = u) LIMIT 1;
+    SELECT u INTO unknown FROM unnest(tasks) u
+        WHERE NOT EXISTS (SELECT FROM pawl_dag.tasks t WHERE t.task_uuid = u) LIMIT 1;
     IF FOUND THEN
         PERFORM pawl.raise('P0002', format('there is no task %s', unknown));
     END IF;
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = ANY (tasks) ORDER BY t.task_uuid FOR NO KEY UPDATE;
-    PERFORM pawl_dag._lock_steps(tasks, CASE event WHEN 'Reset' THEN '{error}' WHEN 'GiveUp' THEN '{enqueued}' ELSE pawl_dag._unsettled_states() END);
-    PERFORM set_config('pawl.event', event, true), set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
+    PERFORM pawl_dag._lock_steps(tasks,
+        CASE event WHEN 'Reset' THEN '{error}' WHEN 'GiveUp' THEN '{enqueued}' ELSE pawl_dag._unsettled_states() END);
+    PERFORM set_config('pawl.event', event, true),
+        set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
     UPDATE pawl_dag.tasks t SET state = to_state WHERE t.task_uuid = ANY (tasks) AND t.state <> to_state;
     GET DIAGNOSTICS moved = ROW_COUNT;
     RETURN moved;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._operate_tasks(uuid[], text, text, text) IS 'internal: an operator''s event for tasks; P0002: no such task';
+COMMENT ON FUNCTION pawl_dag._operate_tasks(uuid[], text, text, text) IS
+'internal: an operator''s event for tasks; P0002: no such task';
 
 CREATE FUNCTION pawl_dag.cancel_tasks(tasks uuid[], reason text DEFAULT NULL) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -232,7 +262,9 @@ BEGIN
     END IF;
     PERFORM set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
     -- a retry gives the task its time again
-    UPDATE pawl_dag.tasks t SET deadline_at = clock_timestamp() + coalesce((SELECT x.max_duration FROM pawl_dag.templates x WHERE x.template_uuid = t.template_uuid), '24 hours')
+    UPDATE pawl_dag.tasks t SET deadline_at = clock_timestamp()
+            + coalesce((SELECT x.max_duration FROM pawl_dag.templates x WHERE x.template_uuid = t.template_uuid),
+        '24 hours')
      WHERE t.task_uuid = task AND t.deadline_at <= clock_timestamp();
     IF pawl_dag._reset_steps(task) = 0 THEN
         PERFORM pawl_dag._clear_failures(ARRAY[task]);  -- what timed out has no failed step
@@ -260,12 +292,15 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = step) THEN
         PERFORM pawl.raise('P0002', format('there is no step %s in task %s', step, task));
     END IF;
-    PERFORM set_config('pawl.event', event, true), set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
-    UPDATE pawl_dag.steps s SET state = to_state WHERE s.task_uuid = task AND s.step_uuid = step AND s.state <> to_state;
+    PERFORM set_config('pawl.event', event, true),
+        set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
+    UPDATE pawl_dag.steps s SET state = to_state
+        WHERE s.task_uuid = task AND s.step_uuid = step AND s.state <> to_state;
     RETURN FOUND;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._operate_step(uuid, uuid, text, text, text) IS 'internal: an operator''s event for a step; P0002: no such step';
+COMMENT ON FUNCTION pawl_dag._operate_step(uuid, uuid, text, text, text) IS
+'internal: an operator''s event for a step; P0002: no such step';
 
 CREATE FUNCTION pawl_dag.resolve_step(task uuid, step uuid, reason text) RETURNS boolean
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -302,12 +337,15 @@ BEGIN
     END IF;
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = task FOR NO KEY UPDATE;
     PERFORM set_config('pawl.event', 'CompleteManually', true),
-            set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user, 'result', complete_step_manually.result)::text, true);
+            set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user, 'result',
+                complete_step_manually.result)::text, true);
     -- a complete step is no step of this UPDATE's: its result stays
-    IF EXISTS (SELECT FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = step AND s.state = 'complete') THEN
+    IF EXISTS (SELECT FROM pawl_dag.steps s
+        WHERE s.task_uuid = task AND s.step_uuid = step AND s.state = 'complete') THEN
         RETURN false;
     END IF;
-    UPDATE pawl_dag.steps s SET state = 'complete', result = complete_step_manually.result WHERE s.task_uuid = task AND s.step_uuid = step;
+    UPDATE pawl_dag.steps s SET state = 'complete', result = complete_step_manually.result
+        WHERE s.task_uuid = task AND s.step_uuid = step;
     IF NOT FOUND THEN
         PERFORM pawl.raise('P0002', format('there is no step %s in task %s', step, task));
     END IF;
@@ -334,7 +372,8 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl_dag._descendants(uuid, uuid) IS 'internal: the steps behind a step';
 
-CREATE FUNCTION pawl_dag.cancel_step(task uuid, step uuid, reason text DEFAULT NULL, descendants text DEFAULT 'cancel') RETURNS bigint
+CREATE FUNCTION pawl_dag.cancel_step(task uuid, step uuid, reason text DEFAULT NULL, descendants text DEFAULT 'cancel')
+    RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
@@ -352,15 +391,19 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = step) THEN
         PERFORM pawl.raise('P0002', format('there is no step %s in task %s', step, task));
     END IF;
-    behind := ARRAY(SELECT s.step_uuid FROM pawl_dag._descendants(task, step) d JOIN pawl_dag.steps s ON s.task_uuid = task AND s.step_uuid = d
+    behind := ARRAY(SELECT s.step_uuid FROM pawl_dag._descendants(task, step) d
+        JOIN pawl_dag.steps s ON s.task_uuid = task AND s.step_uuid = d
                      WHERE s.state NOT IN ('complete', 'cancelled', 'resolved_manually'));
     IF descendants = 'reject' AND behind <> '{}' THEN
         PERFORM pawl.raise('55000', format('%s steps depend on the step', cardinality(behind)),
-            format('They wait for step %s of task %s, and a cancelled step satisfies no dependency.', step, task), 'descendants => ''cancel''');
+            format('They wait for step %s of task %s, and a cancelled step satisfies no dependency.', step, task),
+            'descendants => ''cancel''');
     END IF;
     PERFORM pawl_dag._lock_steps(ARRAY[task], NULL, behind || step);
-    PERFORM set_config('pawl.event', 'Cancel', true), set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
-    UPDATE pawl_dag.steps s SET state = 'cancelled' WHERE s.task_uuid = task AND s.step_uuid = ANY (behind || step) AND s.state <> 'cancelled';
+    PERFORM set_config('pawl.event', 'Cancel', true),
+        set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
+    UPDATE pawl_dag.steps s SET state = 'cancelled'
+        WHERE s.task_uuid = task AND s.step_uuid = ANY (behind || step) AND s.state <> 'cancelled';
     GET DIAGNOSTICS cancelled = ROW_COUNT;
     RETURN cancelled;
 END
@@ -377,11 +420,15 @@ Example: SELECT pawl_dag.cancel_step(s.task_uuid, s.step_uuid, ''not needed'') F
 CREATE VIEW pawl_dag.stranded_steps AS
 WITH RECURSIVE behind AS (
     SELECT e.task_uuid, e.child_uuid, p.name AS cancelled_ancestor
-      FROM pawl_dag.steps p JOIN pawl_dag.edges e ON e.task_uuid = p.task_uuid AND e.parent_uuid = p.step_uuid WHERE p.state = 'cancelled'
+      FROM pawl_dag.steps p JOIN pawl_dag.edges e ON e.task_uuid = p.task_uuid AND e.parent_uuid = p.step_uuid
+      WHERE p.state = 'cancelled'
     UNION
     SELECT e.task_uuid, e.child_uuid, b.cancelled_ancestor
-      FROM behind b JOIN pawl_dag.steps s ON s.task_uuid = b.task_uuid AND s.step_uuid = b.child_uuid AND s.state = 'pending'
+      FROM behind b
+      JOIN pawl_dag.steps s ON s.task_uuid = b.task_uuid AND s.step_uuid = b.child_uuid AND s.state = 'pending'
       JOIN pawl_dag.edges e ON e.task_uuid = b.task_uuid AND e.parent_uuid = b.child_uuid)
-SELECT s.task_uuid, s.step_uuid, s.name, b.cancelled_ancestor FROM behind b JOIN pawl_dag.steps s ON s.task_uuid = b.task_uuid AND s.step_uuid = b.child_uuid
+SELECT s.task_uuid, s.step_uuid, s.name, b.cancelled_ancestor FROM behind b
+JOIN pawl_dag.steps s ON s.task_uuid = b.task_uuid AND s.step_uuid = b.child_uuid
  WHERE s.state = 'pending';
-COMMENT ON VIEW pawl_dag.stranded_steps IS 'pending steps that can never be ready, because a step that they wait for was cancelled';
+COMMENT ON VIEW pawl_dag.stranded_steps IS
+'pending steps that can never be ready, because a step that they wait for was cancelled';

@@ -1,9 +1,12 @@
 -- What can happen next: readiness of steps, context of tasks. Read from states and edges, not from counters.
 
 CREATE FUNCTION pawl_dag.steps_readiness(tasks uuid[], steps uuid[] DEFAULT NULL)
-RETURNS TABLE (workflow_step_uuid uuid, task_uuid uuid, name text, current_state text, dependencies_satisfied boolean, retry_eligible boolean,
-    ready_for_execution boolean, last_failure_at timestamptz, next_retry_at timestamptz, total_parents integer, completed_parents integer,
-    attempts integer, max_attempts integer, backoff_request_seconds double precision, last_attempted_at timestamptz, level integer)
+RETURNS TABLE (workflow_step_uuid uuid, task_uuid uuid, name text, current_state text, dependencies_satisfied boolean,
+    retry_eligible boolean,
+    ready_for_execution boolean, last_failure_at timestamptz, next_retry_at timestamptz, total_parents integer,
+    completed_parents integer,
+    attempts integer, max_attempts integer, backoff_request_seconds double precision, last_attempted_at timestamptz,
+    level integer)
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -14,15 +17,19 @@ AS $function$
 BEGIN
     RETURN QUERY
     SELECT s.step_uuid, s.task_uuid, s.name, s.state, p.satisfied = p.total, r.eligible,
-           s.state IN ('pending', 'waiting_for_retry') AND p.satisfied = p.total AND r.eligible AND (s.next_retry_at IS NULL OR s.next_retry_at <= now()),
+           s.state IN ('pending', 'waiting_for_retry') AND p.satisfied = p.total AND r.eligible
+           AND (s.next_retry_at IS NULL OR s.next_retry_at <= now()),
            s.last_failure_at, s.next_retry_at, p.total::integer, p.satisfied::integer, s.attempts, s.max_attempts,
            extract(epoch FROM s.backoff_request)::double precision, s.last_attempted_at, s.level
       FROM pawl_dag.steps s
-      CROSS JOIN LATERAL (SELECT count(*) AS total, count(*) FILTER (WHERE x.state IN ('complete', 'resolved_manually') OR x.state = 'error' AND x.optional) AS satisfied
-                            FROM pawl_dag.edges e JOIN pawl_dag.steps x ON x.task_uuid = e.task_uuid AND x.step_uuid = e.parent_uuid
+      CROSS JOIN LATERAL (SELECT count(*) AS total, count(*)
+          FILTER (WHERE x.state IN ('complete', 'resolved_manually') OR x.state = 'error' AND x.optional) AS satisfied
+                            FROM pawl_dag.edges e
+                            JOIN pawl_dag.steps x ON x.task_uuid = e.task_uuid AND x.step_uuid = e.parent_uuid
                            WHERE e.task_uuid = s.task_uuid AND e.child_uuid = s.step_uuid) p
       CROSS JOIN LATERAL (SELECT s.attempts = 0 OR s.retryable AND s.attempts < s.max_attempts AS eligible) r
-     WHERE s.task_uuid = ANY (steps_readiness.tasks) AND (steps_readiness.steps IS NULL OR s.step_uuid = ANY (steps_readiness.steps));
+     WHERE s.task_uuid = ANY (steps_readiness.tasks)
+         AND (steps_readiness.steps IS NULL OR s.step_uuid = ANY (steps_readiness.steps));
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.steps_readiness(uuid[], uuid[]) IS
@@ -36,9 +43,12 @@ Example: SELECT name, ready_for_execution FROM pawl_dag.steps_readiness(array(SE
 t))';
 
 CREATE FUNCTION pawl_dag.step_readiness(task uuid, steps uuid[] DEFAULT NULL)
-RETURNS TABLE (workflow_step_uuid uuid, task_uuid uuid, name text, current_state text, dependencies_satisfied boolean, retry_eligible boolean,
-    ready_for_execution boolean, last_failure_at timestamptz, next_retry_at timestamptz, total_parents integer, completed_parents integer,
-    attempts integer, max_attempts integer, backoff_request_seconds double precision, last_attempted_at timestamptz, level integer)
+RETURNS TABLE (workflow_step_uuid uuid, task_uuid uuid, name text, current_state text, dependencies_satisfied boolean,
+    retry_eligible boolean,
+    ready_for_execution boolean, last_failure_at timestamptz, next_retry_at timestamptz, total_parents integer,
+    completed_parents integer,
+    attempts integer, max_attempts integer, backoff_request_seconds double precision, last_attempted_at timestamptz,
+    level integer)
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -59,8 +69,10 @@ Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
 Example: SELECT name, ready_for_execution FROM pawl_dag.step_readiness(''01890000-0000-7000-8000-000000000001'')';
 
 CREATE FUNCTION pawl_dag.task_contexts(tasks uuid[])
-RETURNS TABLE (task_uuid uuid, template_uuid uuid, status text, total_steps integer, pending_steps integer, in_progress_steps integer, completed_steps integer,
-    failed_steps integer, ready_steps integer, enqueued_steps integer, waiting_for_retry_steps integer, cancelled_steps integer, next_retry_at timestamptz,
+RETURNS TABLE (task_uuid uuid, template_uuid uuid, status text, total_steps integer, pending_steps integer,
+    in_progress_steps integer, completed_steps integer,
+    failed_steps integer, ready_steps integer, enqueued_steps integer, waiting_for_retry_steps integer,
+    cancelled_steps integer, next_retry_at timestamptz,
     completion_percentage numeric, execution_status text, recommended_action text, health_status text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
@@ -71,9 +83,11 @@ AS $function$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    SELECT t.task_uuid, t.template_uuid, t.state, c.total, c.pending, c.in_progress, c.completed, c.failed, c.ready, c.enqueued, c.waiting, c.cancelled,
+    SELECT t.task_uuid, t.template_uuid, t.state, c.total, c.pending, c.in_progress, c.completed, c.failed, c.ready,
+    c.enqueued, c.waiting, c.cancelled,
            c.next_retry_at, CASE WHEN c.total = 0 THEN 0.00 ELSE round(c.completed * 100.0 / c.total, 2) END, e.status,
-           CASE e.status WHEN 'blocked_by_failures' THEN 'handle_failures' WHEN 'has_ready_steps' THEN 'execute_ready_steps'
+           CASE e.status WHEN 'blocked_by_failures' THEN 'handle_failures' WHEN 'has_ready_steps'
+               THEN 'execute_ready_steps'
                          WHEN 'processing' THEN 'wait_for_completion' WHEN 'all_complete' THEN 'finalize_task'
                          WHEN 'waiting_for_retry' THEN 'wait_for_retry' ELSE 'wait_for_dependencies' END,
            CASE WHEN c.failed > 0 THEN 'blocked' WHEN c.waiting > 0 THEN 'recovering' ELSE 'healthy' END
@@ -84,13 +98,16 @@ BEGIN
                  count(*) FILTER (WHERE r.current_state IN ('complete', 'resolved_manually'))::integer AS completed,
                  count(*) FILTER (WHERE r.current_state = 'error')::integer AS failed,
                  count(*) FILTER (WHERE r.ready_for_execution)::integer AS ready,
-                 count(*) FILTER (WHERE r.current_state IN ('enqueued', 'enqueued_for_orchestration', 'enqueued_as_error_for_orchestration'))::integer AS enqueued,
+                 count(*) FILTER (WHERE r.current_state IN ('enqueued', 'enqueued_for_orchestration',
+                     'enqueued_as_error_for_orchestration'))::integer AS enqueued,
                  count(*) FILTER (WHERE r.current_state = 'waiting_for_retry')::integer AS waiting,
-                 count(*) FILTER (WHERE r.current_state = 'cancelled')::integer AS cancelled, min(r.next_retry_at) AS next_retry_at
+                 count(*) FILTER (WHERE r.current_state = 'cancelled')::integer AS cancelled,
+                 min(r.next_retry_at) AS next_retry_at
             FROM pawl_dag.steps_readiness(ARRAY[t.task_uuid]) r) c
       CROSS JOIN LATERAL (
           SELECT CASE WHEN c.failed > 0 THEN 'blocked_by_failures' WHEN c.ready > 0 THEN 'has_ready_steps'
-                      WHEN c.enqueued + c.in_progress > 0 THEN 'processing' WHEN c.completed + c.cancelled = c.total THEN 'all_complete'
+                      WHEN c.enqueued + c.in_progress > 0 THEN 'processing'
+                      WHEN c.completed + c.cancelled = c.total THEN 'all_complete'
                       WHEN c.waiting > 0 THEN 'waiting_for_retry' ELSE 'waiting_for_dependencies' END AS status) e
      WHERE t.task_uuid = ANY (tasks);
 END
@@ -107,8 +124,10 @@ Example: SELECT task_uuid, execution_status FROM pawl_dag.task_contexts(array(SE
 t))';
 
 CREATE FUNCTION pawl_dag.task_context(task uuid)
-RETURNS TABLE (task_uuid uuid, template_uuid uuid, status text, total_steps integer, pending_steps integer, in_progress_steps integer, completed_steps integer,
-    failed_steps integer, ready_steps integer, enqueued_steps integer, waiting_for_retry_steps integer, cancelled_steps integer, next_retry_at timestamptz,
+RETURNS TABLE (task_uuid uuid, template_uuid uuid, status text, total_steps integer, pending_steps integer,
+    in_progress_steps integer, completed_steps integer,
+    failed_steps integer, ready_steps integer, enqueued_steps integer, waiting_for_retry_steps integer,
+    cancelled_steps integer, next_retry_at timestamptz,
     completion_percentage numeric, execution_status text, recommended_action text, health_status text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
 SET search_path = pg_catalog, pg_temp

@@ -1,19 +1,25 @@
 -- What workers say: with pawl.claim one of the few calls that they need.
 
 CREATE VIEW pawl_dag._inputs WITH (security_invoker = true) AS
-SELECT s.task_uuid, s.step_uuid, t.context, coalesce(p.parents, '{}') AS parents, t.correlation_id, t.traceparent, t.tracestate
+SELECT s.task_uuid, s.step_uuid, t.context, coalesce(p.parents, '{}') AS parents, t.correlation_id, t.traceparent,
+t.tracestate
   FROM pawl_dag.steps s
   JOIN pawl_dag.tasks t ON t.task_uuid = s.task_uuid
  CROSS JOIN LATERAL (
-      SELECT pg_catalog.jsonb_object_agg(g.name, pg_catalog.jsonb_build_object('state', g.state, 'result', g.result)) AS parents
+      SELECT pg_catalog.jsonb_object_agg(g.name, pg_catalog.jsonb_build_object('state', g.state, 'result', g.result))
+      AS parents
         FROM (SELECT coalesce(p.map_of, p.name) AS name, max(p.state) AS state,
-                     CASE WHEN p.map_of IS NULL THEN (pg_catalog.array_agg(p.result))[1] ELSE pg_catalog.jsonb_agg(p.result ORDER BY p.map_index) END AS result
+                     CASE WHEN p.map_of IS NULL
+                         THEN (pg_catalog.array_agg(p.result))[1]
+                             ELSE pg_catalog.jsonb_agg(p.result ORDER BY p.map_index) END AS result
                 FROM pawl_dag.edges e JOIN pawl_dag.steps p ON p.task_uuid = e.task_uuid AND p.step_uuid = e.parent_uuid
-               WHERE e.task_uuid = s.task_uuid AND e.child_uuid = s.step_uuid GROUP BY coalesce(p.map_of, p.name), p.map_of) g) p;
+               WHERE e.task_uuid = s.task_uuid AND e.child_uuid = s.step_uuid
+               GROUP BY coalesce(p.map_of, p.name), p.map_of) g) p;
 COMMENT ON VIEW pawl_dag._inputs IS 'internal: what steps work on; to be asked by the whole key';
 
 CREATE FUNCTION pawl_dag.step_inputs(tasks uuid[], steps uuid[])
-RETURNS TABLE (task_uuid uuid, step_uuid uuid, context jsonb, parents jsonb, correlation_id uuid, traceparent text, tracestate text)
+RETURNS TABLE (task_uuid uuid, step_uuid uuid, context jsonb, parents jsonb, correlation_id uuid, traceparent text,
+    tracestate text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 100
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -24,7 +30,8 @@ SET jit = off
 AS $function$
 #variable_conflict use_column
 BEGIN
-    RETURN QUERY SELECT i.* FROM unnest(tasks, steps) x(task, step) JOIN pawl_dag._inputs i ON i.task_uuid = x.task AND i.step_uuid = x.step;
+    RETURN QUERY SELECT i.* FROM unnest(tasks, steps) x(task, step)
+        JOIN pawl_dag._inputs i ON i.task_uuid = x.task AND i.step_uuid = x.step;
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.step_inputs(uuid[], uuid[]) IS
@@ -38,8 +45,8 @@ array[s.step_uuid]) i WHERE s.name = ''send''';
 
 -- A statement of its own: that of the claim may be older than the results of the parents.
 CREATE FUNCTION pawl_dag._claimed(taken pawl_dag.steps[])
-RETURNS TABLE (task_uuid uuid, step_uuid uuid, name text, handler text, handler_options jsonb, fence bigint, attempts integer,
-               context jsonb, parents jsonb, correlation_id uuid, traceparent text, tracestate text)
+RETURNS TABLE (task_uuid uuid, step_uuid uuid, name text, handler text, handler_options jsonb, fence bigint,
+    attempts integer, context jsonb, parents jsonb, correlation_id uuid, traceparent text, tracestate text)
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 100
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -51,17 +58,21 @@ AS $function$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-        SELECT s.task_uuid, s.step_uuid, s.name, s.handler, s.handler_options, s.fence, s.attempts, i.context, i.parents, i.correlation_id, i.traceparent, i.tracestate
-          FROM unnest(taken) WITH ORDINALITY s JOIN pawl_dag._inputs i ON i.task_uuid = s.task_uuid AND i.step_uuid = s.step_uuid ORDER BY s.ordinality;
+        SELECT s.task_uuid, s.step_uuid, s.name, s.handler, s.handler_options, s.fence, s.attempts, i.context,
+        i.parents, i.correlation_id, i.traceparent, i.tracestate
+          FROM unnest(taken) WITH ORDINALITY s
+          JOIN pawl_dag._inputs i ON i.task_uuid = s.task_uuid AND i.step_uuid = s.step_uuid ORDER BY s.ordinality;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._claimed(pawl_dag.steps[]) IS 'internal: steps that were taken, as pawl_dag.claim returns them';
+COMMENT ON FUNCTION pawl_dag._claimed(pawl_dag.steps[]) IS
+'internal: steps that were taken, as pawl_dag.claim returns them';
 
 -- Plans are kept, so what is called here must find no settings but its own.
-CREATE FUNCTION pawl_dag.claim(processor text, namespace text DEFAULT 'default', batch integer DEFAULT 1, lease interval DEFAULT NULL, orchestrate integer DEFAULT NULL,
+CREATE FUNCTION pawl_dag.claim(processor text, namespace text DEFAULT 'default', batch integer DEFAULT 1,
+    lease interval DEFAULT NULL, orchestrate integer DEFAULT NULL,
                                keys text[] DEFAULT NULL)
-RETURNS TABLE (task_uuid uuid, step_uuid uuid, name text, handler text, handler_options jsonb, fence bigint, attempts integer,
-               context jsonb, parents jsonb, correlation_id uuid, traceparent text, tracestate text)
+RETURNS TABLE (task_uuid uuid, step_uuid uuid, name text, handler text, handler_options jsonb, fence bigint,
+    attempts integer, context jsonb, parents jsonb, correlation_id uuid, traceparent text, tracestate text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 100
 SET search_path = pg_catalog, pg_temp
 SET pawl.token = ''
@@ -77,11 +88,15 @@ BEGIN
     END IF;
     IF claim.keys IS NOT NULL THEN
         RETURN QUERY
-            SELECT * FROM pawl_dag._claimed((SELECT array_agg(c) FROM pawl.claim_keys(NULL::pawl_dag.steps, claim.keys, 'Start', claim.processor, claim.lease, claim.namespace) c));
+            SELECT * FROM pawl_dag._claimed((SELECT array_agg(c)
+                FROM pawl.claim_keys(NULL::pawl_dag.steps, claim.keys, 'Start', claim.processor, claim.lease,
+                    claim.namespace) c));
         RETURN;
     END IF;
     RETURN QUERY
-        SELECT * FROM pawl_dag._claimed((SELECT array_agg(c) FROM pawl.claim(NULL::pawl_dag.steps, 'Start', claim.processor, claim.lease, claim.batch, claim.namespace) c));
+        SELECT * FROM pawl_dag._claimed((SELECT array_agg(c)
+            FROM pawl.claim(NULL::pawl_dag.steps, 'Start', claim.processor, claim.lease, claim.batch,
+                claim.namespace) c));
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.claim(text, text, integer, interval, integer, text[]) IS
@@ -116,11 +131,13 @@ EXCEPTION WHEN data_exception THEN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._retry_after(jsonb) IS 'internal: a wait that was asked for, in seconds or as a date; one that is past is 0; null: it is neither';
+COMMENT ON FUNCTION pawl_dag._retry_after(jsonb) IS
+'internal: a wait that was asked for, in seconds or as a date; one that is past is 0; null: it is neither';
 
--- An element of a report as it was read. problem: what is wrong with its form; null: nothing. place: of the step's row, once it is locked.
-CREATE TYPE pawl_dag._reported AS (n integer, task uuid, step uuid, fence bigint, failed boolean, result jsonb, error jsonb, permanent boolean, wait interval,
-    problem text, place tid);
+-- An element of a report as it was read. problem: what is wrong with its form; null:
+-- nothing. place: of the step's row, once it is locked.
+CREATE TYPE pawl_dag._reported AS (n integer, task uuid, step uuid, fence bigint, failed boolean, result jsonb,
+    error jsonb, permanent boolean, wait interval, problem text, place tid);
 COMMENT ON TYPE pawl_dag._reported IS 'internal: an element of a report';
 
 CREATE FUNCTION pawl_dag._read_reports(results jsonb) RETURNS pawl_dag._reported[]
@@ -132,22 +149,29 @@ AS $function$
 DECLARE
     uuid_form constant text := E'^(([0-9a-f]{4}-?){7}[0-9a-f]{4}|\\{([0-9a-f]{4}-?){7}[0-9a-f]{4}\\})$';
 BEGIN
-    RETURN (SELECT coalesce(array_agg(ROW(r.n, r.task, r.step, CASE WHEN r.has_token THEN (r.e ->> 'fence')::bigint END, r.failed,
-                        CASE WHEN NOT r.failed THEN r.e -> 'result' END, CASE WHEN r.failed THEN r.e -> 'error' END, r.permanent = 'true', w.wait,
+    RETURN (SELECT
+        coalesce(array_agg(ROW(r.n, r.task, r.step, CASE WHEN r.has_token THEN (r.e ->> 'fence')::bigint END, r.failed,
+                        CASE WHEN NOT r.failed THEN r.e -> 'result' END, CASE WHEN r.failed THEN r.e -> 'error' END,
+                        r.permanent = 'true', w.wait,
                CASE WHEN jsonb_typeof(r.e) <> 'object' THEN '22023 an element of a report must be a JSON object'
                     WHEN r.task IS NULL THEN '22023 task_uuid must be a uuid'
                     WHEN r.step IS NULL THEN '22023 step_uuid must be a uuid'
                     WHEN NOT r.has_token THEN '22023 fence must be the number that the claim returned'
                     WHEN r.failed AND r.has_result THEN '22023 an element must have a result or an error, not both'
                     WHEN NOT r.failed AND NOT r.e ? 'result' THEN '22023 an element must have a result or an error'
-                    WHEN r.permanent NOT IN ('true', 'false', 'null') THEN '22023 permanent of an error must be true or false'
-                    WHEN r.asked <> 'null' AND w.wait IS NULL THEN '22023 retry_after of an error must be a number of seconds from 0 on, or a date' END,
+                    WHEN r.permanent NOT IN ('true', 'false', 'null')
+                        THEN '22023 permanent of an error must be true or false'
+                    WHEN r.asked <> 'null' AND w.wait IS NULL
+                        THEN '22023 retry_after of an error must be a number of seconds from 0 on, or a date' END,
                NULL)::pawl_dag._reported ORDER BY r.n), '{}')
-      FROM (SELECT x.e, x.n::integer, CASE WHEN x.e ->> 'task_uuid' ~* uuid_form THEN (x.e ->> 'task_uuid')::uuid END AS task,
+      FROM (SELECT x.e, x.n::integer,
+          CASE WHEN x.e ->> 'task_uuid' ~* uuid_form THEN (x.e ->> 'task_uuid')::uuid END AS task,
                    CASE WHEN x.e ->> 'step_uuid' ~* uuid_form THEN (x.e ->> 'step_uuid')::uuid END AS step,
                    coalesce(x.e ->> 'fence' ~ '^[0-9]{1,18}$', false) AS has_token,
-                   coalesce(jsonb_typeof(x.e -> 'error'), 'null') <> 'null' AS failed, coalesce(jsonb_typeof(x.e -> 'result'), 'null') <> 'null' AS has_result,
-                   coalesce(x.e #> '{error,permanent}', 'null')::text AS permanent, coalesce(x.e #> '{error,retry_after}', 'null') AS asked
+                   coalesce(jsonb_typeof(x.e -> 'error'), 'null') <> 'null' AS failed,
+                   coalesce(jsonb_typeof(x.e -> 'result'), 'null') <> 'null' AS has_result,
+                   coalesce(x.e #> '{error,permanent}', 'null')::text AS permanent,
+                   coalesce(x.e #> '{error,retry_after}', 'null') AS asked
               FROM jsonb_array_elements(results) WITH ORDINALITY x(e, n)) r
      CROSS JOIN LATERAL (SELECT CASE WHEN r.asked <> 'null' THEN pawl_dag._retry_after(r.asked) END AS wait) w);
 END
@@ -165,11 +189,13 @@ AS $function$
 BEGIN
     UPDATE pawl_dag.steps s SET state = 'enqueued_for_orchestration', result = r.result, error = NULL
       FROM unnest(reports) r WHERE NOT r.failed AND s.ctid = r.place;
-    UPDATE pawl_dag.steps s SET state = 'enqueued_as_error_for_orchestration', error = r.error, permanent = r.permanent, backoff_request = r.wait
+    UPDATE pawl_dag.steps s SET state = 'enqueued_as_error_for_orchestration', error = r.error, permanent = r.permanent,
+        backoff_request = r.wait
       FROM unnest(reports) r WHERE r.failed AND s.ctid = r.place;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._move_reported(pawl_dag._reported[]) IS 'internal: stores the results of steps whose rows the caller has locked';
+COMMENT ON FUNCTION pawl_dag._move_reported(pawl_dag._reported[]) IS
+'internal: stores the results of steps whose rows the caller has locked';
 
 CREATE FUNCTION pawl_dag.report(results jsonb, processor text DEFAULT NULL)
 RETURNS TABLE (task_uuid uuid, step_uuid uuid, ok boolean, state text, problem text)
@@ -190,20 +216,27 @@ DECLARE
 BEGIN
     IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
         PERFORM pawl.raise('22023', 'results must be a JSON array', NULL,
-            '[{"task_uuid": "...", "step_uuid": "...", "fence": 1, "result": {...}}, {"task_uuid": "...", "step_uuid": "...", "fence": 1, "error": {"message": "..."}}]');
+            '[{"task_uuid": "...", "step_uuid": "...", "fence": 1, "result": {...}}, {"task_uuid": "...", '
+            '"step_uuid": "...", "fence": 1, "error": {"message": "..."}}]');
     END IF;
     IF coalesce(worker, '') = '' THEN
         PERFORM pawl.raise('PW004', 'reports require a processor', NULL, 'processor => ''...''');
     END IF;
     reports := pawl_dag._read_reports(results);
-    -- Only steps that this processor has are locked, in the order of their keys; of two results for one step the first is taken.
-    SELECT coalesce(array_agg(ROW(r.n, r.task, r.step, r.fence, r.failed, r.result, r.error, r.permanent, r.wait, r.problem, l.place)::pawl_dag._reported ORDER BY r.n), '{}')
+    -- Only steps that this processor has are locked, in the order of their keys; of two
+    -- results for one step the first is taken.
+    SELECT coalesce(
+                array_agg(ROW(r.n, r.task, r.step, r.fence, r.failed, r.result, r.error, r.permanent, r.wait, r.problem,
+                    l.place)::pawl_dag._reported ORDER BY r.n), '{}')
       INTO reports FROM unnest(reports) r
       LEFT JOIN (SELECT k.n, s.place
-                   FROM (SELECT DISTINCT ON (x.task, x.step) x.* FROM unnest(reports) x WHERE x.problem IS NULL ORDER BY x.task, x.step, x.n) k
+                   FROM (SELECT DISTINCT ON (x.task, x.step) x.* FROM unnest(reports) x WHERE x.problem IS NULL
+                       ORDER BY x.task, x.step, x.n) k
                   CROSS JOIN LATERAL (SELECT x.ctid AS place FROM pawl_dag.steps x
-                                       WHERE x.task_uuid = k.task AND x.step_uuid = k.step AND x.state = 'in_progress' AND x.fence = k.fence
-                                         AND x.worker_uuid::text = lower(worker) AND x.lease_until > clock_timestamp() FOR NO KEY UPDATE) s) l ON l.n = r.n;
+                                       WHERE x.task_uuid = k.task AND x.step_uuid = k.step AND x.state = 'in_progress'
+                                           AND x.fence = k.fence
+                      AND x.worker_uuid::text = lower(worker) AND x.lease_until > clock_timestamp()
+          FOR NO KEY UPDATE) s) l ON l.n = r.n;
     PERFORM set_config('pawl.processor', worker, true);
     BEGIN
         PERFORM pawl_dag._move_reported(reports);
@@ -211,7 +244,8 @@ BEGIN
         IF pawl.is_transient(SQLSTATE) THEN
             RAISE;
         END IF;
-        -- One of them is in the way: its lease has ended since, it contradicts itself, a trigger rejects it. So each alone.
+        -- One of them is in the way: its lease has ended since, it contradicts itself, a
+        -- trigger rejects it. So each alone.
         FOR i IN 1 .. cardinality(reports) LOOP
             CONTINUE WHEN reports[i].place IS NULL;
             BEGIN
@@ -237,16 +271,22 @@ BEGIN
                    WHEN r.place IS NOT NULL THEN NULL
                    WHEN s.step_uuid IS NULL THEN 'P0002 there is no such step'
                    WHEN s.fence <> r.fence THEN 'PW005 the step was claimed again or released'
-                   WHEN s.state = 'in_progress' THEN CASE WHEN s.worker_uuid::text = lower(worker) THEN 'PW005 the lease has expired'
+                   WHEN s.state = 'in_progress'
+                       THEN CASE WHEN s.worker_uuid::text = lower(worker) THEN 'PW005 the lease has expired'
                                                           ELSE 'PW004 the step belongs to another processor' END
-                   WHEN CASE WHEN r.failed THEN s.error ELSE s.result END IS DISTINCT FROM CASE WHEN r.failed THEN r.error ELSE r.result END
+                   WHEN CASE WHEN r.failed THEN s.error ELSE s.result END IS DISTINCT FROM CASE WHEN r.failed
+                       THEN r.error ELSE r.result END
                      OR NOT EXISTS (SELECT FROM (
                             SELECT l.to_state, l.processor FROM pawl_dag.step_transitions_log l
                              WHERE l.task_uuid = s.task_uuid AND l.step_uuid = s.step_uuid
-                               AND l.to_state = ANY ('{in_progress,enqueued_for_orchestration,enqueued_as_error_for_orchestration}') ORDER BY l.sort_key DESC LIMIT 1) l
+                               AND l.to_state
+                                 = ANY ('{in_progress,enqueued_for_orchestration,enqueued_as_error_for_orchestration}')
+                             ORDER BY l.sort_key DESC LIMIT 1) l
                              WHERE lower(l.processor) = lower(worker)
-                               AND l.to_state = CASE WHEN r.failed THEN 'enqueued_as_error_for_orchestration' ELSE 'enqueued_for_orchestration' END)
-                   THEN 'PW005 this result was not recorded: the processor had lost the step or reported another result' END AS problem) v
+                               AND l.to_state = CASE WHEN r.failed THEN 'enqueued_as_error_for_orchestration'
+                                   ELSE 'enqueued_for_orchestration' END)
+                   THEN 'PW005 this result was not recorded: the processor had lost the step or reported another result'
+             END AS problem) v
          ORDER BY r.n;
 END
 $function$;

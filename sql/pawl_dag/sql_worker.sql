@@ -1,6 +1,6 @@
--- Steps that are SQL functions: run by a duty, inside the database. The function's own changes and the step's result are one
--- transaction, so what it does happens exactly once. The attempt is recorded before, in a transaction of its own, so a function that
--- takes its session with it, or runs into a timeout, has used one.
+-- Steps that are SQL functions: run by a duty, inside the database. The function's own changes and the step's result
+-- are one transaction, so what it does happens exactly once. The attempt is recorded before, in a transaction of its
+-- own, so a function that takes its session with it, or runs into a timeout, has used one.
 
 -- The handler is sql:<schema>.<function>; the function takes (context jsonb, inputs jsonb) and returns jsonb.
 CREATE FUNCTION pawl_dag._call_handler(handler text, context jsonb, inputs jsonb) RETURNS jsonb
@@ -13,14 +13,16 @@ DECLARE
     result jsonb;
 BEGIN
     IF function_of_it IS NULL THEN
-        PERFORM pawl.raise('42883', format('no function %s(jsonb, jsonb)', substr(handler, 5)), 'A handler "sql:..." must name a function with its schema.',
+        PERFORM pawl.raise('42883', format('no function %s(jsonb, jsonb)', substr(handler, 5)),
+            'A handler "sql:..." must name a function with its schema.',
             'create function my_schema.my_step(context jsonb, inputs jsonb) returns jsonb ...');
     END IF;
     EXECUTE format('SELECT to_jsonb(%s($1, $2))', function_of_it::oid::regproc) INTO result USING context, inputs;
     RETURN result;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._call_handler(text, jsonb, jsonb) IS 'internal: calls the function that a handler names; 42883: there is none';
+COMMENT ON FUNCTION pawl_dag._call_handler(text, jsonb, jsonb) IS
+'internal: calls the function that a handler names; 42883: there is none';
 
 -- Runs a step that this worker has, and writes what came of it. The step's row is locked by the caller.
 CREATE FUNCTION pawl_dag._run_step(step pawl_dag.steps, worker text) RETURNS void
@@ -42,35 +44,40 @@ DECLARE
     detail text;
     code text;
 BEGIN
-    SELECT i.context, (SELECT coalesce(jsonb_object_agg(p.name, p.value -> 'result'), '{}') FROM jsonb_each(i.parents) p(name, value)),
+    SELECT i.context, (SELECT coalesce(jsonb_object_agg(p.name, p.value -> 'result'), '{}')
+        FROM jsonb_each(i.parents) p(name, value)),
            EXISTS (SELECT FROM pawl_dag.tasks t JOIN pawl_dag.template_steps x ON x.template_uuid = t.template_uuid
                     WHERE t.task_uuid = step.task_uuid AND x.handler = step.handler), i.traceparent, i.tracestate
-      INTO context, inputs, named, trace, trace_state FROM pawl_dag.step_inputs(ARRAY[step.task_uuid], ARRAY[step.step_uuid]) i;
+      INTO context, inputs, named, trace, trace_state
+      FROM pawl_dag.step_inputs(ARRAY[step.task_uuid], ARRAY[step.step_uuid]) i;
     IF step.map_of IS NOT NULL THEN
         inputs := inputs || jsonb_build_object('item', step.handler_options -> 'item', 'index', step.map_index);
     END IF;
     IF trace IS NOT NULL OR calling_span <> '' THEN
         PERFORM pawl.enter_span(trace, trace_state);
     END IF;
-    -- A conflict is worth repeating at once; one that always comes back is the step's own. In a transaction with one snapshot it may be the
-    -- transaction's, which only its caller can repeat.
+    -- A conflict is worth repeating at once; one that always comes back is the step's own. In a transaction with one
+    -- snapshot it may be the transaction's, which only its caller can repeat.
     FOR try IN 1..6 LOOP
         problem := NULL;
         BEGIN
-            -- The role that runs this can have more rights than a role that writes steps, so the function is one that the task's template names.
+            -- The role that runs this can have more rights than a role that writes steps,
+            -- so the function is one that the task's template names.
             IF NOT named THEN
-                PERFORM pawl.raise('42501', format('no step of the task''s template has the handler %s', step.handler), NULL,
-                    'name it in the template: select pawl_dag.define_template(...)');
+                PERFORM pawl.raise('42501', format('no step of the task''s template has the handler %s', step.handler),
+                    NULL, 'name it in the template: select pawl_dag.define_template(...)');
             END IF;
             answer := pawl_dag._call_handler(step.handler, context, inputs);
             EXIT;
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             -- what the server asks of everybody is not the step's failure
-            IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR pawl.is_transient(SQLSTATE) AND current_setting('transaction_isolation') <> 'read committed' THEN
+            IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR pawl.is_transient(SQLSTATE)
+                AND current_setting('transaction_isolation') <> 'read committed' THEN
                 RAISE;
             END IF;
             GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, code = RETURNED_SQLSTATE;
-            problem := jsonb_strip_nulls(jsonb_build_object('message', said, 'detail', nullif(detail, ''), 'sqlstate', code));
+            problem :=
+                jsonb_strip_nulls(jsonb_build_object('message', said, 'detail', nullif(detail, ''), 'sqlstate', code));
         END;
         EXIT WHEN NOT pawl.is_transient(code);
     END LOOP;
@@ -80,7 +87,8 @@ BEGIN
          WHERE s.task_uuid = step.task_uuid AND s.step_uuid = step.step_uuid;
     ELSE
         -- a function that is not there, or not allowed, will not come by itself
-        UPDATE pawl_dag.steps s SET state = 'enqueued_as_error_for_orchestration', error = problem, permanent = code IN ('42883', '42501')
+        UPDATE pawl_dag.steps s
+            SET state = 'enqueued_as_error_for_orchestration', error = problem, permanent = code IN ('42883', '42501')
          WHERE s.task_uuid = step.task_uuid AND s.step_uuid = step.step_uuid;
     END IF;
     PERFORM set_config('pawl.processor', caller, true);
@@ -89,7 +97,8 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._run_step(pawl_dag.steps, text) IS 'internal: runs the SQL function of a step that the worker has, and reports';
+COMMENT ON FUNCTION pawl_dag._run_step(pawl_dag.steps, text) IS
+'internal: runs the SQL function of a step that the worker has, and reports';
 
 CREATE FUNCTION pawl_dag.run_sql_steps(batch integer DEFAULT 1, OUT done integer)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -124,7 +133,8 @@ LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.token = ''
 AS $function$ SELECT c FROM pawl.claim(NULL::pawl_dag.steps, 'Start', worker, lease, 1, 'sql:') c $function$;
-COMMENT ON FUNCTION pawl_dag._take_sql_step(text, interval) IS 'internal: the next step that is a SQL function, or null';
+COMMENT ON FUNCTION pawl_dag._take_sql_step(text, interval) IS
+'internal: the next step that is a SQL function, or null';
 
 CREATE FUNCTION pawl_dag._run_taken_step(step pawl_dag.steps, worker text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -135,10 +145,12 @@ DECLARE
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
     held pawl_dag.steps;
 BEGIN
-    -- for as long as this transaction lives the row is locked and the lease long; whatever ends it brings the short one back
+    -- for as long as this transaction lives the row is locked and the lease long;
+    -- whatever ends it brings the short one back
     PERFORM set_config('pawl.processor', worker, true);
     UPDATE pawl_dag.steps s SET lease_until = clock_timestamp() + interval '1 day'
-     WHERE s.task_uuid = step.task_uuid AND s.step_uuid = step.step_uuid AND s.state = 'in_progress' AND s.fence = step.fence AND s.lease_until > clock_timestamp()
+     WHERE s.task_uuid = step.task_uuid AND s.step_uuid = step.step_uuid AND s.state = 'in_progress'
+         AND s.fence = step.fence AND s.lease_until > clock_timestamp()
     RETURNING s.* INTO held;
     PERFORM set_config('pawl.processor', caller, true);
     IF held.step_uuid IS NULL THEN
@@ -148,10 +160,11 @@ BEGIN
     RETURN true;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._run_taken_step(pawl_dag.steps, text) IS 'internal: runs a step that the worker claimed in an earlier transaction; false: it has lost it';
+COMMENT ON FUNCTION pawl_dag._run_taken_step(pawl_dag.steps, text) IS
+'internal: runs a step that the worker claimed in an earlier transaction; false: it has lost it';
 
--- After a rollback: what a step's report does raises an error. The step has failed with it; a transient error, or a report
--- of that failure that raises as well, leaves the step to its lease.
+-- After a rollback: what a step's report does raises an error. The step has failed with it; a transient error, or a
+-- report of that failure that raises as well, leaves the step to its lease.
 CREATE FUNCTION pawl_dag._step_raised(step pawl_dag.steps, worker text, code text, said text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -160,7 +173,8 @@ AS $function$
 DECLARE
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
 BEGIN
-    RAISE WARNING USING ERRCODE = code, MESSAGE = format('step %s of task %s raised: %s', step.step_uuid, step.task_uuid, said);
+    RAISE WARNING USING ERRCODE = code,
+        MESSAGE = format('step %s of task %s raised: %s', step.step_uuid, step.task_uuid, said);
     IF pawl.is_transient(code) THEN
         RETURN;
     END IF;
@@ -168,7 +182,8 @@ BEGIN
     BEGIN
         UPDATE pawl_dag.steps s SET state = 'enqueued_as_error_for_orchestration',
                error = jsonb_build_object('message', said, 'sqlstate', code), permanent = false
-         WHERE s.task_uuid = step.task_uuid AND s.step_uuid = step.step_uuid AND s.state = 'in_progress' AND s.fence = step.fence
+         WHERE s.task_uuid = step.task_uuid AND s.step_uuid = step.step_uuid AND s.state = 'in_progress'
+             AND s.fence = step.fence
            AND s.lease_until > clock_timestamp();
     EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
         RAISE WARNING 'step % of task % waits until its lease expires: %', step.step_uuid, step.task_uuid, SQLERRM;
@@ -176,10 +191,12 @@ BEGIN
     PERFORM set_config('pawl.processor', caller, true);
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._step_raised(pawl_dag.steps, text, text, text) IS 'internal: the report of a step raised an error; the step fails with it, or is left to its lease';
+COMMENT ON FUNCTION pawl_dag._step_raised(pawl_dag.steps, text, text, text) IS
+'internal: the report of a step raised an error; the step fails with it, or is left to its lease';
 
 -- It commits, so it can set nothing for its whole run: each transaction begins with the path.
-CREATE PROCEDURE pawl_dag.work_sql_steps(batch integer DEFAULT 100, lease interval DEFAULT NULL, INOUT done integer DEFAULT NULL)
+CREATE PROCEDURE pawl_dag.work_sql_steps(batch integer DEFAULT 100, lease interval DEFAULT NULL,
+    INOUT done integer DEFAULT NULL)
 LANGUAGE plpgsql SECURITY INVOKER
 AS $function$
 DECLARE

@@ -1,10 +1,13 @@
 -- Tasks and their steps. Every key begins with the task, so that a task can live on any shard, whole.
 
--- A point of priority is worth ten hours of waiting. All grow old alike, so the order of two never changes, and the rank never has to.
+-- A point of priority is worth ten hours of waiting. All grow old alike, so the order of
+-- two never changes, and the rank never has to.
 CREATE FUNCTION pawl_dag._rank(priority integer, since timestamptz) RETURNS double precision
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
-RETURN priority OPERATOR(pg_catalog.-) (pg_catalog.date_part('epoch', since OPERATOR(pg_catalog.-) '2020-01-01 00:00:00+00'::timestamptz) OPERATOR(pg_catalog./) 36000);
-COMMENT ON FUNCTION pawl_dag._rank(integer, timestamptz) IS 'internal: where in the queue something of a priority stands that waits since then; the highest is first';
+RETURN priority OPERATOR(pg_catalog.-) (pg_catalog.date_part('epoch',
+    since OPERATOR(pg_catalog.-) '2020-01-01 00:00:00+00'::timestamptz) OPERATOR(pg_catalog./) 36000);
+COMMENT ON FUNCTION pawl_dag._rank(integer, timestamptz) IS
+'internal: where in the queue something of a priority stands that waits since then; the highest is first';
 
 CREATE TABLE pawl_dag.tasks (
     task_uuid uuid PRIMARY KEY DEFAULT pawl.uuid_v7(),
@@ -55,13 +58,16 @@ COMMENT ON COLUMN pawl_dag.tasks.steps_waiting IS 'waiting_for_retry';
 COMMENT ON COLUMN pawl_dag.tasks.steps_failed IS 'error, and not optional';
 COMMENT ON COLUMN pawl_dag.tasks.steps_satisfied IS 'complete, resolved_manually, or an optional step in error';
 COMMENT ON COLUMN pawl_dag.tasks.evaluate IS 'something happened since the task was looked at';
-COMMENT ON COLUMN pawl_dag.tasks.rank IS 'place in the queue, the highest first: the priority, less a tenth for each hour that the task was created later';
+COMMENT ON COLUMN pawl_dag.tasks.rank IS
+'place in the queue, the highest first: the priority, less a tenth for each hour that the task was created later';
 COMMENT ON COLUMN pawl_dag.tasks.entered_at IS 'when the task entered its state';
-COMMENT ON COLUMN pawl_dag.tasks.stale_after IS 'the shortest time in a state after which the template calls a task stale';
-COMMENT ON COLUMN pawl_dag.tasks.watch_at IS 'pawl_dag.time_out_tasks looks at the task at this time; it cannot be stale earlier';
+COMMENT ON COLUMN pawl_dag.tasks.stale_after IS
+'the shortest time in a state after which the template calls a task stale';
+COMMENT ON COLUMN pawl_dag.tasks.watch_at IS
+'pawl_dag.time_out_tasks looks at the task at this time; it cannot be stale earlier';
 
--- No index names what changes from state to state (state, entered_at), not in a condition either: so the state changes of a task that is under
--- way touch no index, and find room on the page of its row.
+-- No index names what changes from state to state (state, entered_at), not in a condition either: so the state changes
+-- of a task that is under way touch no index, and find room on the page of its row.
 CREATE INDEX tasks_to_evaluate ON pawl_dag.tasks (rank DESC, task_uuid) WHERE evaluate;
 CREATE INDEX tasks_watched ON pawl_dag.tasks (watch_at) WHERE watch_at IS NOT NULL;
 CREATE INDEX tasks_correlation ON pawl_dag.tasks (correlation_id);
@@ -107,17 +113,23 @@ CREATE TABLE pawl_dag.steps (
     CHECK ((map_of IS NULL) OPERATOR(pg_catalog.=) (map_index IS NULL))
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE pawl_dag.steps IS 'the steps of tasks';
-COMMENT ON COLUMN pawl_dag.steps.namespace IS 'the queue that workers claim the step from: the namespace; ''sql:'' where the handler is a SQL function';
-COMMENT ON COLUMN pawl_dag.steps.map_of IS 'the mapped step of the template that this is one of; its element is in handler_options, as "item" and "index"';
+COMMENT ON COLUMN pawl_dag.steps.namespace IS
+'the queue that workers claim the step from: the namespace; ''sql:'' where the handler is a SQL function';
+COMMENT ON COLUMN pawl_dag.steps.map_of IS
+'the mapped step of the template that this is one of; its element is in handler_options, as "item" and "index"';
 COMMENT ON COLUMN pawl_dag.steps.map_index IS 'which element, from 0';
-COMMENT ON COLUMN pawl_dag.steps.rank IS 'place in the queue, the highest first: by the step''s priority and the age of its task';
-COMMENT ON COLUMN pawl_dag.steps.unsatisfied_parents IS 'parents that are neither complete nor resolved_manually; kept by triggers';
+COMMENT ON COLUMN pawl_dag.steps.rank IS
+'place in the queue, the highest first: by the step''s priority and the age of its task';
+COMMENT ON COLUMN pawl_dag.steps.unsatisfied_parents IS
+'parents that are neither complete nor resolved_manually; kept by triggers';
 COMMENT ON COLUMN pawl_dag.steps.permanent IS 'the worker called the last error one that no retry mends';
-COMMENT ON COLUMN pawl_dag.steps.backoff_request IS 'the wait that the worker asked for with the last error (Retry-After)';
+COMMENT ON COLUMN pawl_dag.steps.backoff_request IS
+'the wait that the worker asked for with the last error (Retry-After)';
 COMMENT ON COLUMN pawl_dag.steps.optional IS 'an error satisfies those who wait for the step';
 
 CREATE INDEX steps_results ON pawl_dag.steps (task_uuid)
-    WHERE state OPERATOR(pg_catalog.=) 'enqueued_for_orchestration' OR state OPERATOR(pg_catalog.=) 'enqueued_as_error_for_orchestration';
+    WHERE state OPERATOR(pg_catalog.=) 'enqueued_for_orchestration'
+        OR state OPERATOR(pg_catalog.=) 'enqueued_as_error_for_orchestration';
 
 CREATE FUNCTION pawl_dag._ranked() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -130,14 +142,17 @@ BEGIN
     IF TG_TABLE_NAME = 'tasks' THEN
         NEW.rank := pawl_dag._rank(NEW.priority, NEW.created_at);
     ELSE
-        NEW.rank := pawl_dag._rank(NEW.priority, coalesce((SELECT t.created_at FROM pawl_dag.tasks t WHERE t.task_uuid = NEW.task_uuid), NEW.created_at));
+        NEW.rank := pawl_dag._rank(NEW.priority,
+            coalesce((SELECT t.created_at FROM pawl_dag.tasks t WHERE t.task_uuid = NEW.task_uuid), NEW.created_at));
     END IF;
     RETURN NEW;
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._ranked() IS 'internal: ranks tasks and steps that are written by hand';
-CREATE TRIGGER ranked BEFORE INSERT ON pawl_dag.tasks FOR EACH ROW WHEN (NEW.rank IS NULL) EXECUTE FUNCTION pawl_dag._ranked();
-CREATE TRIGGER ranked BEFORE INSERT ON pawl_dag.steps FOR EACH ROW WHEN (NEW.rank IS NULL) EXECUTE FUNCTION pawl_dag._ranked();
+CREATE TRIGGER ranked BEFORE INSERT ON pawl_dag.tasks
+    FOR EACH ROW WHEN (NEW.rank IS NULL) EXECUTE FUNCTION pawl_dag._ranked();
+CREATE TRIGGER ranked BEFORE INSERT ON pawl_dag.steps
+    FOR EACH ROW WHEN (NEW.rank IS NULL) EXECUTE FUNCTION pawl_dag._ranked();
 CREATE TRIGGER ranked_again BEFORE UPDATE OF priority ON pawl_dag.tasks
     FOR EACH ROW WHEN (OLD.priority IS DISTINCT FROM NEW.priority) EXECUTE FUNCTION pawl_dag._ranked();
 CREATE TRIGGER ranked_again BEFORE UPDATE OF priority ON pawl_dag.steps

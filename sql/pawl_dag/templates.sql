@@ -13,7 +13,8 @@ CREATE TABLE pawl_dag.templates (
     name text COLLATE "C" NOT NULL CHECK (name <> ''),
     version text COLLATE "C" NOT NULL CHECK (version <> ''),
     description text,
-    identity_strategy text NOT NULL DEFAULT 'strict' CHECK (identity_strategy IN ('strict', 'caller_provided', 'always_unique')),
+    identity_strategy text NOT NULL DEFAULT 'strict'
+    CHECK (identity_strategy IN ('strict', 'caller_provided', 'always_unique')),
     failure_policy text NOT NULL DEFAULT 'block' CHECK (failure_policy IN ('block', 'continue')),
     max_duration interval NOT NULL DEFAULT '24 hours' CHECK (max_duration OPERATOR(pg_catalog.>) '0'),
     stale_after interval NOT NULL DEFAULT '30 minutes',
@@ -24,7 +25,8 @@ CREATE TABLE pawl_dag.templates (
     created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     UNIQUE (namespace, name, version)
 );
-COMMENT ON TABLE pawl_dag.templates IS 'workflows in versions; written by pawl_dag.define_template, never changed afterwards';
+COMMENT ON TABLE pawl_dag.templates IS
+'workflows in versions; written by pawl_dag.define_template, never changed afterwards';
 COMMENT ON COLUMN pawl_dag.templates.content_hash IS 'SHA-256 of the configuration';
 COMMENT ON COLUMN pawl_dag.templates.steps_ready IS 'steps without parents';
 
@@ -35,8 +37,10 @@ RETURN pg_catalog.make_interval(mins => coalesce(
     CASE state WHEN 'waiting_for_dependencies' THEN (lifecycle ->> 'max_waiting_for_dependencies_minutes')::integer
                WHEN 'waiting_for_retry' THEN (lifecycle ->> 'max_waiting_for_retry_minutes')::integer
                WHEN 'steps_in_process' THEN (lifecycle ->> 'max_steps_in_process_minutes')::integer END,
-    CASE state WHEN 'waiting_for_dependencies' THEN 60 WHEN 'waiting_for_retry' THEN 30 WHEN 'steps_in_process' THEN 30 ELSE 1440 END));
-COMMENT ON FUNCTION pawl_dag._threshold(text, jsonb) IS 'internal: how long a task may be in a state before it is stale';
+    CASE state WHEN 'waiting_for_dependencies' THEN 60 WHEN 'waiting_for_retry' THEN 30 WHEN 'steps_in_process'
+        THEN 30 ELSE 1440 END));
+COMMENT ON FUNCTION pawl_dag._threshold(text, jsonb) IS
+'internal: how long a task may be in a state before it is stale';
 
 CREATE TABLE pawl_dag.template_steps (
     template_uuid uuid NOT NULL REFERENCES pawl_dag.templates ON DELETE CASCADE,
@@ -56,8 +60,10 @@ CREATE TABLE pawl_dag.template_steps (
     PRIMARY KEY (template_uuid, name)
 );
 COMMENT ON TABLE pawl_dag.template_steps IS 'the steps of a template';
-COMMENT ON COLUMN pawl_dag.template_steps.map_over IS 'path of an array in the context: the step becomes one for each of its elements';
-COMMENT ON COLUMN pawl_dag.template_steps.level IS 'length of the longest path from a step without parents, which has 0';
+COMMENT ON COLUMN pawl_dag.template_steps.map_over IS
+'path of an array in the context: the step becomes one for each of its elements';
+COMMENT ON COLUMN pawl_dag.template_steps.level IS
+'length of the longest path from a step without parents, which has 0';
 
 CREATE TABLE pawl_dag.template_edges (
     template_uuid uuid NOT NULL,

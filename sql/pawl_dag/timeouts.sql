@@ -3,23 +3,31 @@
 CREATE VIEW pawl_dag.task_staleness AS
 SELECT t.task_uuid, t.namespace, t.name, t.state, t.entered_at, t.deadline_at, b.threshold, b.stale_at,
        CASE WHEN t.deadline_at <= now() OR b.stale_at <= now() THEN 'stale'
-            WHEN t.entered_at + b.threshold * 0.8 <= now() AND b.stale_at = t.entered_at + b.threshold THEN 'warning' ELSE 'healthy' END AS health,
+            WHEN t.entered_at + b.threshold * 0.8 <= now()
+               AND b.stale_at = t.entered_at + b.threshold THEN 'warning' ELSE 'healthy' END AS health,
        a.action AS staleness_action,
-       a.action <> 'none' AND coalesce((x.configuration -> 'lifecycle' ->> 'auto_fail_on_timeout')::boolean, true) AS fails,
-       a.action <> 'none' AND coalesce((x.configuration -> 'lifecycle' ->> 'auto_dlq_on_timeout')::boolean, true) AS records
+       a.action <> 'none'
+       AND coalesce((x.configuration -> 'lifecycle' ->> 'auto_fail_on_timeout')::boolean, true) AS fails,
+       a.action <> 'none'
+       AND coalesce((x.configuration -> 'lifecycle' ->> 'auto_dlq_on_timeout')::boolean, true) AS records
   FROM pawl_dag.tasks t LEFT JOIN pawl_dag.templates x ON x.template_uuid = t.template_uuid
   CROSS JOIN LATERAL (SELECT coalesce(x.configuration -> 'lifecycle' ->> 'staleness_action', 'dlq') AS action) a
   CROSS JOIN LATERAL (SELECT pawl_dag._threshold(t.state, x.configuration -> 'lifecycle') AS threshold) h
   CROSS JOIN LATERAL (SELECT h.threshold, greatest(t.entered_at + h.threshold, (
       -- a task that waits for a timer is not stale before it
-      SELECT max(s.next_retry_at) FROM pawl_dag.steps s WHERE s.task_uuid = t.task_uuid AND t.state = 'waiting_for_retry' AND s.state = 'waiting_for_retry')) AS stale_at) b
- WHERE t.state = ANY ('{initializing,enqueuing_steps,steps_in_process,evaluating_results,waiting_for_dependencies,waiting_for_retry}');
+      SELECT max(s.next_retry_at) FROM pawl_dag.steps s
+      WHERE s.task_uuid = t.task_uuid AND t.state = 'waiting_for_retry' AND s.state = 'waiting_for_retry'))
+      AS stale_at) b
+ WHERE t.state = ANY ('{initializing,enqueuing_steps,steps_in_process,evaluating_results,waiting_for_dependencies,'
+     'waiting_for_retry}');
 COMMENT ON VIEW pawl_dag.task_staleness IS
-'tasks under way by how long they are in their state: healthy, warning from 80 % of the threshold on, stale; also stale is what has passed its deadline. fails, records: what pawl_dag.time_out_tasks does to it when it is stale';
+'tasks under way by how long they are in their state: healthy, warning from 80 % of the threshold on, stale; also '
+'stale is what has passed its deadline. fails, records: what pawl_dag.time_out_tasks does to it when it is stale';
 
 -- What time_out_tasks would do now, and to which tasks.
 CREATE FUNCTION pawl_dag.stale_tasks(batch integer DEFAULT 100)
-RETURNS TABLE (task_uuid uuid, state text, stale_at timestamptz, deadline_at timestamptz, fails boolean, gives_up boolean, records boolean)
+RETURNS TABLE (task_uuid uuid, state text, stale_at timestamptz, deadline_at timestamptz, fails boolean,
+    gives_up boolean, records boolean)
 LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 100
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -29,7 +37,8 @@ AS $function$
       FROM (SELECT t.task_uuid FROM pawl_dag.tasks t WHERE t.watch_at <= now() ORDER BY t.watch_at) w
       CROSS JOIN LATERAL (SELECT x.* FROM pawl_dag.task_staleness x WHERE x.task_uuid = w.task_uuid OFFSET 0) v
      WHERE v.health = 'stale' AND (v.fails OR v.records AND NOT EXISTS (
-               SELECT FROM pawl_dag.dlq d WHERE d.task_uuid = v.task_uuid AND d.resolution_status = 'pending')) LIMIT pawl.check_batch(batch, 10000)
+               SELECT FROM pawl_dag.dlq d WHERE d.task_uuid = v.task_uuid AND d.resolution_status = 'pending'))
+     LIMIT pawl.check_batch(batch, 10000)
 $function$;
 COMMENT ON FUNCTION pawl_dag.stale_tasks(integer) IS
 'Returns tasks that are stale or past their deadline, and what pawl_dag.time_out_tasks would do with them. batch:
@@ -59,28 +68,35 @@ BEGIN
     done := 0;
     WHILE done < batch LOOP
         SELECT coalesce(array_agg(l.task_uuid), '{}') INTO watched
-          FROM (SELECT t.task_uuid FROM pawl_dag.tasks t WHERE t.watch_at <= now() ORDER BY t.watch_at LIMIT batch - done FOR NO KEY UPDATE SKIP LOCKED) l;
+          FROM (SELECT t.task_uuid FROM pawl_dag.tasks t WHERE t.watch_at <= now()
+              ORDER BY t.watch_at LIMIT batch - done FOR NO KEY UPDATE SKIP LOCKED) l;
         EXIT WHEN watched = '{}';
         -- checked under the lock; a task without a dead letter gets one
-        SELECT coalesce(array_agg(v.task_uuid) FILTER (WHERE v.fails), '{}'), coalesce(array_agg(v.task_uuid) FILTER (WHERE v.fails AND v.staleness_action = 'error'), '{}'),
+        SELECT coalesce(array_agg(v.task_uuid) FILTER (WHERE v.fails), '{}'),
+            coalesce(array_agg(v.task_uuid) FILTER (WHERE v.fails AND v.staleness_action = 'error'), '{}'),
                coalesce(array_agg(v.task_uuid) FILTER (WHERE NOT v.fails AND v.records), '{}')
-          INTO failing, hopeless, recorded FROM pawl_dag.task_staleness v WHERE v.task_uuid = ANY (watched) AND v.health = 'stale';
+          INTO failing, hopeless, recorded FROM pawl_dag.task_staleness v
+          WHERE v.task_uuid = ANY (watched) AND v.health = 'stale';
         INSERT INTO pawl_dag.dlq (task_uuid, original_state, reason, task_snapshot)
-        SELECT t.task_uuid, t.state, 'staleness_timeout', pawl_dag._task_snapshot(t.task_uuid) FROM pawl_dag.tasks t WHERE t.task_uuid = ANY (recorded)
+        SELECT t.task_uuid, t.state, 'staleness_timeout', pawl_dag._task_snapshot(t.task_uuid) FROM pawl_dag.tasks t
+        WHERE t.task_uuid = ANY (recorded)
         ON CONFLICT DO NOTHING;
         GET DIAGNOSTICS more = ROW_COUNT;
         done := done + more;
-        PERFORM set_config('pawl.event', 'Timeout', true), set_config('pawl.metadata', '{"reason": "staleness_timeout"}', true);
+        PERFORM set_config('pawl.event', 'Timeout', true),
+            set_config('pawl.metadata', '{"reason": "staleness_timeout"}', true);
         UPDATE pawl_dag.tasks t SET state = 'blocked_by_failures' WHERE t.task_uuid = ANY (failing);
         GET DIAGNOSTICS more = ROW_COUNT;
         done := done + more;
         PERFORM set_config('pawl.event', 'GiveUp', true);
         UPDATE pawl_dag.tasks t SET state = 'error' WHERE t.task_uuid = ANY (hopeless);
         PERFORM set_config('pawl.event', '', true), set_config('pawl.metadata', '', true);
-        -- The others are looked at again when they can be stale: whatever state they are in by then, none has a shorter threshold.
+        -- The others are looked at again when they can be stale: whatever state they are
+        -- in by then, none has a shorter threshold.
         UPDATE pawl_dag.tasks t SET watch_at = CASE WHEN v.health = 'stale' THEN now() + t.stale_after
                                                     ELSE least(v.stale_at, v.deadline_at, now() + t.stale_after) END
-          FROM pawl_dag.task_staleness v WHERE v.task_uuid = t.task_uuid AND t.task_uuid = ANY (watched) AND t.watch_at <= now();
+          FROM pawl_dag.task_staleness v
+          WHERE v.task_uuid = t.task_uuid AND t.task_uuid = ANY (watched) AND t.watch_at <= now();
     END LOOP;
     SELECT min(t.watch_at) INTO next_at FROM pawl_dag.tasks t WHERE t.watch_at IS NOT NULL;
 END
@@ -107,12 +123,15 @@ Example: SELECT pawl_dag.requeue(''01890000-0000-7000-8000-000000000001'', ''ser
 CREATE VIEW pawl_dag.dlq_queue AS
 SELECT d.*, w.weight + extract(epoch FROM now() - d.dlq_timestamp) / 60 AS urgency
   FROM pawl_dag.dlq d
-  CROSS JOIN LATERAL (SELECT CASE d.reason WHEN 'dependency_cycle_detected' THEN 1000 WHEN 'max_retries_exceeded' THEN 500 WHEN 'staleness_timeout' THEN 100
+  CROSS JOIN LATERAL (SELECT CASE d.reason WHEN 'dependency_cycle_detected' THEN 1000
+      WHEN 'max_retries_exceeded' THEN 500 WHEN 'staleness_timeout' THEN 100
                                            WHEN 'worker_unavailable' THEN 50 ELSE 10 END AS weight) w
  WHERE d.resolution_status = 'pending';
-COMMENT ON VIEW pawl_dag.dlq_queue IS 'pending dead letters; order by urgency desc: the weight of the reason and the minutes they wait';
+COMMENT ON VIEW pawl_dag.dlq_queue IS
+'pending dead letters; order by urgency desc: the weight of the reason and the minutes they wait';
 
 CREATE VIEW pawl_dag.dlq_reasons AS
-SELECT d.reason, count(*) AS entries, count(*) FILTER (WHERE d.resolution_status = 'pending') AS pending, min(d.dlq_timestamp) AS first_at, max(d.dlq_timestamp) AS last_at
+SELECT d.reason, count(*) AS entries, count(*) FILTER (WHERE d.resolution_status = 'pending') AS pending,
+min(d.dlq_timestamp) AS first_at, max(d.dlq_timestamp) AS last_at
   FROM pawl_dag.dlq d GROUP BY d.reason;
 COMMENT ON VIEW pawl_dag.dlq_reasons IS 'dead letters by reason';

@@ -1,6 +1,7 @@
 -- What is decided when something fails, and what a retry controller does.
 
--- Turns atoms round: everything, or a retry and all that comes behind it. The retry itself is to be reverted as well, or to try again.
+-- Turns atoms round: everything, or a retry and all that comes behind it. The retry
+-- itself is to be reverted as well, or to try again.
 CREATE FUNCTION pawl_saga._turn(flow uuid, retry integer, aim text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -15,11 +16,14 @@ BEGIN
         IF NOT FOUND THEN
             RETURN;
         END IF;
-        UPDATE pawl_saga.tasks t SET intention = 'REVERT' WHERE t.flow_uuid = flow AND t.intention <> 'REVERT' AND NOT t.dropped;
-        UPDATE pawl_saga.retries r SET intention = 'REVERT', due_at = NULL WHERE r.flow_uuid = flow AND r.intention <> 'REVERT' AND NOT r.dropped;
+        UPDATE pawl_saga.tasks t SET intention = 'REVERT'
+            WHERE t.flow_uuid = flow AND t.intention <> 'REVERT' AND NOT t.dropped;
+        UPDATE pawl_saga.retries r SET intention = 'REVERT', due_at = NULL
+            WHERE r.flow_uuid = flow AND r.intention <> 'REVERT' AND NOT r.dropped;
     ELSE
         -- a decision to revert is not undone by a weaker one
-        UPDATE pawl_saga.retries r SET intention = aim WHERE r.flow_uuid = flow AND r.node = retry AND r.intention <> 'REVERT' AND r.intention <> aim;
+        UPDATE pawl_saga.retries r SET intention = aim
+            WHERE r.flow_uuid = flow AND r.node = retry AND r.intention <> 'REVERT' AND r.intention <> aim;
         IF NOT FOUND THEN
             RETURN;
         END IF;
@@ -41,7 +45,8 @@ SET jit = off
 AS $function$
     WITH RECURSIVE behind (node) AS (
         SELECT e.to_node FROM pawl_saga.edges e WHERE e.definition_uuid = definition AND e.from_node = _behind.node
-        UNION SELECT e.to_node FROM behind b JOIN pawl_saga.edges e ON e.definition_uuid = definition AND e.from_node = b.node)
+        UNION SELECT e.to_node FROM behind b
+        JOIN pawl_saga.edges e ON e.definition_uuid = definition AND e.from_node = b.node)
     SELECT b.node FROM behind b
 $function$;
 COMMENT ON FUNCTION pawl_saga._behind(uuid, integer) IS 'internal: all nodes behind a node';
@@ -62,8 +67,10 @@ BEGIN
         RETURN '{}';
     END IF;
     RETURN coalesce((SELECT array_agg(l.value ORDER BY l.place)
-              FROM (SELECT v.value, v.place, row_number() OVER (PARTITION BY v.value ORDER BY v.place) AS nth FROM jsonb_array_elements(list) WITH ORDINALITY v(value, place)) l
-             WHERE l.nth > (SELECT count(*) FROM pawl_saga.attempts a WHERE a.flow_uuid = flow AND a.node = retry AND a.closed_at IS NULL AND a.value = l.value)), '{}');
+              FROM (SELECT v.value, v.place, row_number() OVER (PARTITION BY v.value ORDER BY v.place) AS nth
+                  FROM jsonb_array_elements(list) WITH ORDINALITY v(value, place)) l
+             WHERE l.nth > (SELECT count(*) FROM pawl_saga.attempts a
+            WHERE a.flow_uuid = flow AND a.node = retry AND a.closed_at IS NULL AND a.value = l.value)), '{}');
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._values_left(uuid, integer) IS 'internal: what a ForEach has left';
@@ -87,12 +94,15 @@ BEGIN
             WHEN 'AlwaysRevert' THEN answer := 'REVERT';
             WHEN 'AlwaysRevertAll' THEN answer := 'REVERT_ALL';
             WHEN 'Times' THEN
-                SELECT count(*) INTO made FROM pawl_saga.attempts a WHERE a.flow_uuid = flow AND a.node = retry AND a.closed_at IS NULL;
+                SELECT count(*) INTO made FROM pawl_saga.attempts a
+                    WHERE a.flow_uuid = flow AND a.node = retry AND a.closed_at IS NULL;
                 answer := CASE WHEN made < coalesce((how ->> 'attempts')::integer, 1) THEN 'RETRY' ELSE otherwise END;
             WHEN 'ForEach', 'ParameterizedForEach' THEN
-                answer := CASE WHEN cardinality(pawl_saga._values_left(flow, retry)) > 0 THEN 'RETRY' ELSE otherwise END;
+                answer := CASE WHEN cardinality(pawl_saga._values_left(flow, retry)) > 0 THEN 'RETRY'
+                    ELSE otherwise END;
             ELSE
-                SELECT coalesce(jsonb_agg(jsonb_build_object('value', a.value, 'failures', a.failures) ORDER BY a.attempt), '[]') INTO history
+                SELECT coalesce(jsonb_agg(jsonb_build_object('value', a.value, 'failures', a.failures)
+                            ORDER BY a.attempt), '[]') INTO history
                   FROM pawl_saga.attempts a WHERE a.flow_uuid = flow AND a.node = retry AND a.closed_at IS NULL;
                 -- as it was defined: operators may write the row
                 SELECT n.written ->> 'function', d.created_by INTO called, definer
@@ -103,7 +113,8 @@ BEGIN
         END CASE;
     END IF;
     IF answer IS NULL OR answer NOT IN ('RETRY', 'REVERT', 'REVERT_ALL') THEN
-        PERFORM pawl.raise('22023', format('a retry controller answered "%s"', answer), NULL, 'RETRY, REVERT, REVERT_ALL');
+        PERFORM pawl.raise('22023', format('a retry controller answered "%s"', answer), NULL,
+            'RETRY, REVERT, REVERT_ALL');
     END IF;
     RETURN answer;
 END
@@ -139,7 +150,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    UPDATE pawl_saga.flows f SET broken = true, problem = coalesce(f.problem, _break.problem) WHERE f.flow_uuid = flow AND NOT f.broken;
+    UPDATE pawl_saga.flows f SET broken = true, problem = coalesce(f.problem, _break.problem)
+        WHERE f.flow_uuid = flow AND NOT f.broken;
     DELETE FROM pawl_saga.questions q WHERE q.flow_uuid = flow;
     PERFORM pawl_saga._hold(flow);
 END
@@ -151,7 +163,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    UPDATE pawl_saga.tasks t SET due_at = 'infinity' WHERE t.flow_uuid = flow AND t.due_at IS NULL AND t.state = ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}');
+    UPDATE pawl_saga.tasks t SET due_at = 'infinity'
+        WHERE t.flow_uuid = flow AND t.due_at IS NULL AND t.state = ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}');
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._hold(uuid) IS 'internal: takes back what could be claimed';
@@ -165,7 +178,8 @@ AS $function$
      WHERE a.flow_uuid = flow AND a.node = retry AND a.closed_at IS NULL AND NOT a.failures ? atom
        AND a.attempt = (SELECT max(x.attempt) FROM pawl_saga.attempts x WHERE x.flow_uuid = flow AND x.node = retry)
 $function$;
-COMMENT ON FUNCTION pawl_saga._note_failure(uuid, integer, text, jsonb) IS 'internal: keeps a failure in the history of a retry';
+COMMENT ON FUNCTION pawl_saga._note_failure(uuid, integer, text, jsonb) IS
+'internal: keeps a failure in the history of a retry';
 
 -- Asks one controller after the other, from the inside outwards, and does what they say.
 CREATE FUNCTION pawl_saga._decide(flow uuid, node integer, failure jsonb, asks boolean DEFAULT false) RETURNS void
@@ -187,13 +201,17 @@ BEGIN
     END IF;
     SELECT n.* INTO asking FROM pawl_saga.nodes n WHERE n.definition_uuid = f.definition_uuid AND n.node = _decide.node;
     LOOP
-        -- a controller that did not run (it is ignored, or was imported like that) provides no attempt that could be repeated: the next one outside is asked
+        -- a controller that did not run (it is ignored, or was imported like that) provides no attempt that could be
+        -- repeated: the next one outside is asked
         WHILE asking.controller IS NOT NULL
-              AND (SELECT r.state FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.node = asking.controller) IS DISTINCT FROM 'SUCCESS' LOOP
-            asking.controller := (SELECT n.controller FROM pawl_saga.nodes n WHERE n.definition_uuid = f.definition_uuid AND n.node = asking.controller);
+              AND (SELECT r.state FROM pawl_saga.retries r
+                  WHERE r.flow_uuid = flow AND r.node = asking.controller) IS DISTINCT FROM 'SUCCESS' LOOP
+            asking.controller := (SELECT n.controller FROM pawl_saga.nodes n
+                WHERE n.definition_uuid = f.definition_uuid AND n.node = asking.controller);
         END LOOP;
         IF asking.controller IS NULL THEN
-            PERFORM pawl_saga._turn(flow, CASE WHEN f.defer_reverts OR reverting = '{}' THEN NULL ELSE reverting[1] END, 'REVERT');
+            PERFORM pawl_saga._turn(flow, CASE WHEN f.defer_reverts OR reverting = '{}' THEN NULL ELSE reverting[1] END,
+                'REVERT');
             RETURN;
         END IF;
         PERFORM pawl_saga._note_failure(flow, asking.controller, asking.name, failure);
@@ -220,7 +238,8 @@ BEGIN
             RETURN;
         END IF;
         reverting := reverting || asking.controller;
-        SELECT n.* INTO asking FROM pawl_saga.nodes n WHERE n.definition_uuid = f.definition_uuid AND n.node = asking.controller;
+        SELECT n.* INTO asking FROM pawl_saga.nodes n
+            WHERE n.definition_uuid = f.definition_uuid AND n.node = asking.controller;
     END LOOP;
 END
 $function$;

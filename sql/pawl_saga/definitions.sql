@@ -14,12 +14,15 @@ CREATE TABLE pawl_saga.definitions (
 );
 CREATE UNIQUE INDEX definitions_name_version ON pawl_saga.definitions (name, version) WHERE flow_uuid IS NULL;
 CREATE INDEX definitions_flow ON pawl_saga.definitions (flow_uuid) WHERE flow_uuid IS NOT NULL;
-COMMENT ON TABLE pawl_saga.definitions IS 'structures of flows in versions; written by pawl_saga.define, never changed afterwards';
+COMMENT ON TABLE pawl_saga.definitions IS
+'structures of flows in versions; written by pawl_saga.define, never changed afterwards';
 COMMENT ON COLUMN pawl_saga.definitions.last_node IS 'the end of the outermost flow';
 COMMENT ON COLUMN pawl_saga.definitions.created_by IS
 'the role with whose rights deciders and controllers run in a superuser''s session';
-COMMENT ON COLUMN pawl_saga.definitions.flow_uuid IS 'the one flow that was altered to this one; null: any flow may begin with it';
-COMMENT ON COLUMN pawl_saga.definitions.made_from IS 'of an altered flow: the version that it was altered to, here with the numbers that its atoms have already';
+COMMENT ON COLUMN pawl_saga.definitions.flow_uuid IS
+'the one flow that was altered to this one; null: any flow may begin with it';
+COMMENT ON COLUMN pawl_saga.definitions.made_from IS
+'of an altered flow: the version that it was altered to, here with the numbers that its atoms have already';
 
 CREATE TABLE pawl_saga.nodes (
     definition_uuid uuid NOT NULL REFERENCES pawl_saga.definitions ON DELETE CASCADE,
@@ -35,12 +38,16 @@ CREATE TABLE pawl_saga.nodes (
     written jsonb,
     PRIMARY KEY (definition_uuid, node)
 );
-COMMENT ON TABLE pawl_saga.nodes IS 'the compiled graph: atoms (tasks and retries), and an entry and an end for each flow, numbered in the order of the definition';
+COMMENT ON TABLE pawl_saga.nodes IS
+'the compiled graph: atoms (tasks and retries), and an entry and an end for each flow, numbered in the order of '
+'the definition';
 COMMENT ON COLUMN pawl_saga.nodes.controller IS 'the retry that is asked when this atom fails';
 COMMENT ON COLUMN pawl_saga.nodes.waits_for IS 'edges that lead here';
 COMMENT ON COLUMN pawl_saga.nodes.votes IS 'deciders have a say whether it runs';
-COMMENT ON COLUMN pawl_saga.nodes.may_miss IS 'what it requires may not be there, because those who provide it may be ignored';
-COMMENT ON COLUMN pawl_saga.nodes.careful IS 'the database looks at it before it may run: votes, values that may be missing, signals and times to wait for';
+COMMENT ON COLUMN pawl_saga.nodes.may_miss IS
+'what it requires may not be there, because those who provide it may be ignored';
+COMMENT ON COLUMN pawl_saga.nodes.careful IS
+'the database looks at it before it may run: votes, values that may be missing, signals and times to wait for';
 
 CREATE TABLE pawl_saga.edges (
     definition_uuid uuid NOT NULL REFERENCES pawl_saga.definitions ON DELETE CASCADE,
@@ -65,7 +72,8 @@ CREATE TABLE pawl_saga.votes (
     decider jsonb NOT NULL,
     PRIMARY KEY (definition_uuid, target, link)
 );
-COMMENT ON TABLE pawl_saga.votes IS 'deciders: what decides whether a node runs; source is null where the link comes from a flow';
+COMMENT ON TABLE pawl_saga.votes IS
+'deciders: what decides whether a node runs; source is null where the link comes from a flow';
 
 CREATE TABLE pawl_saga.parameters (
     definition_uuid uuid NOT NULL REFERENCES pawl_saga.definitions ON DELETE CASCADE,
@@ -78,7 +86,9 @@ CREATE TABLE pawl_saga.parameters (
     providers integer[] NOT NULL,
     PRIMARY KEY (definition_uuid, node, parameter)
 );
-COMMENT ON TABLE pawl_saga.parameters IS 'what an atom is given: the name that is looked up for each parameter, and the atoms that provide it, the preferred one first';
+COMMENT ON TABLE pawl_saga.parameters IS
+'what an atom is given: the name that is looked up for each parameter, and the atoms that provide it, the '
+'preferred one first';
 
 SELECT pg_catalog.pg_extension_config_dump('pawl_saga.definitions', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl_saga.nodes', '');
@@ -88,7 +98,8 @@ SELECT pg_catalog.pg_extension_config_dump('pawl_saga.parameters', '');
 
 CREATE FUNCTION pawl_saga._compile(structure text) RETURNS text
 LANGUAGE c IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_compile';
-COMMENT ON FUNCTION pawl_saga._compile(text) IS 'internal: the graph of a structure, JSON to JSON; PW007: what is wrong with it';
+COMMENT ON FUNCTION pawl_saga._compile(text) IS
+'internal: the graph of a structure, JSON to JSON; PW007: what is wrong with it';
 
 CREATE FUNCTION pawl_saga.define(structure jsonb) RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -106,10 +117,13 @@ BEGIN
     graph := pawl_saga._compile(structure::text)::jsonb;
     SELECT string_agg(format('"%s" into "%s"', i.name, n.name), ', ' ORDER BY n.node, i.name) INTO idle
       FROM jsonb_to_recordset(graph -> 'nodes') n(node integer, name text, written jsonb)
-     CROSS JOIN jsonb_object_keys(CASE jsonb_typeof(n.written -> 'inject') WHEN 'object' THEN n.written -> 'inject' ELSE '{}' END) i(name)
-     WHERE NOT EXISTS (SELECT FROM jsonb_to_recordset(graph -> 'parameters') p(node integer, name text) WHERE p.node = n.node AND p.name = i.name);
+     CROSS JOIN jsonb_object_keys(CASE jsonb_typeof(n.written -> 'inject') WHEN 'object' THEN n.written -> 'inject'
+         ELSE '{}' END) i(name)
+     WHERE NOT EXISTS (SELECT FROM jsonb_to_recordset(graph -> 'parameters') p(node integer, name text)
+         WHERE p.node = n.node AND p.name = i.name);
     IF idle IS NOT NULL THEN
-        RAISE WARNING 'flow "%" injects values that are not required', coalesce(structure ->> 'name', structure ->> 'task')
+        RAISE WARNING 'flow "%" injects values that are not required',
+            coalesce(structure ->> 'name', structure ->> 'task')
             USING DETAIL = format('Injected are %s; these values are not used.', idle),
                   HINT = 'name it in "requires" or "optional" too, or as a value of "rebind"';
     END IF;
@@ -117,7 +131,8 @@ BEGIN
     made.content_hash := sha256(convert_to(structure::text, 'UTF8'));
     -- a session that defines the same name at the same time waits here, and then sees the other version
     PERFORM pg_advisory_xact_lock(hashtextextended('pawl_saga.define ' || made.name, 0));
-    SELECT * INTO known FROM pawl_saga.definitions d WHERE d.name = made.name AND d.flow_uuid IS NULL ORDER BY d.version DESC LIMIT 1;
+    SELECT * INTO known FROM pawl_saga.definitions d WHERE d.name = made.name AND d.flow_uuid IS NULL
+        ORDER BY d.version DESC LIMIT 1;
     IF known.content_hash = made.content_hash THEN
         RETURN known.definition_uuid;
     END IF;
@@ -128,10 +143,13 @@ BEGIN
     made.created_at := clock_timestamp();
     made.created_by := current_user;
     INSERT INTO pawl_saga.definitions SELECT made.*;
-    INSERT INTO pawl_saga.nodes (definition_uuid, node, kind, name, controller, waits_for, priority, votes, may_miss, careful, written)
+    INSERT INTO pawl_saga.nodes (definition_uuid, node, kind, name, controller, waits_for, priority, votes, may_miss,
+        careful, written)
     SELECT made.definition_uuid, n.node, n.kind, n.name, n.controller, n.waits_for, n.priority, n.votes, n.may_miss,
-           n.votes OR n.may_miss OR (n.kind = 'task' AND (n.written ->> 'signal' IS NOT NULL OR n.written ->> 'wait_seconds' IS NOT NULL)), n.written
-      FROM jsonb_to_recordset(graph -> 'nodes') n(node integer, kind text, name text, controller integer, waits_for integer, priority integer, votes boolean,
+           n.votes OR n.may_miss OR (n.kind = 'task'
+               AND (n.written ->> 'signal' IS NOT NULL OR n.written ->> 'wait_seconds' IS NOT NULL)), n.written
+      FROM jsonb_to_recordset(graph -> 'nodes') n(node integer, kind text, name text, controller integer,
+          waits_for integer, priority integer, votes boolean,
                                                   may_miss boolean, written jsonb);
     INSERT INTO pawl_saga.edges
     SELECT made.definition_uuid, f.node, t.node, f.kind, t.kind, t.careful
@@ -139,11 +157,13 @@ BEGIN
       JOIN pawl_saga.nodes f ON f.definition_uuid = made.definition_uuid AND f.node = (e ->> 0)::integer
       JOIN pawl_saga.nodes t ON t.definition_uuid = made.definition_uuid AND t.node = (e ->> 1)::integer;
     INSERT INTO pawl_saga.votes
-    SELECT made.definition_uuid, v.* FROM jsonb_to_recordset(graph -> 'votes') v(target integer, link integer, source integer, depth text, decider jsonb);
+    SELECT made.definition_uuid, v.* FROM jsonb_to_recordset(graph -> 'votes') v(target integer, link integer,
+        source integer, depth text, decider jsonb);
     INSERT INTO pawl_saga.parameters
-    SELECT made.definition_uuid, p.node, p.parameter, p.name, p.optional, p.is_injected, CASE WHEN p.is_injected THEN coalesce(p.injected, 'null') END, p.providers
-      FROM jsonb_to_recordset(graph -> 'parameters') p(node integer, parameter text, name text, optional boolean, is_injected boolean, injected jsonb,
-                                                       providers integer[]);
+    SELECT made.definition_uuid, p.node, p.parameter, p.name, p.optional, p.is_injected,
+    CASE WHEN p.is_injected THEN coalesce(p.injected, 'null') END, p.providers
+      FROM jsonb_to_recordset(graph -> 'parameters') p(node integer, parameter text, name text, optional boolean,
+          is_injected boolean, injected jsonb, providers integer[]);
     RETURN made.definition_uuid;
 END
 $function$;
@@ -168,18 +188,25 @@ DECLARE
     used uuid := OLD.definition_uuid;
 BEGIN
     IF TG_OP = 'UPDATE' OR EXISTS (SELECT FROM pawl_saga.flows f WHERE f.definition_uuid = used) THEN
-        PERFORM pawl.raise('PW006', 'a definition is immutable', format('Definition %s: flows keep their version.', used),
+        PERFORM pawl.raise('PW006', 'a definition is immutable',
+            format('Definition %s: flows keep their version.', used),
             'define the next version: select pawl_saga.define(...)');
     END IF;
     RETURN OLD;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._definition_immutable() IS 'internal: rejects changes of definitions, and removal of one that flows run';
-CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_saga.definitions FOR EACH ROW EXECUTE FUNCTION pawl_saga._definition_immutable();
-CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_saga.nodes FOR EACH ROW EXECUTE FUNCTION pawl_saga._definition_immutable();
-CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_saga.edges FOR EACH ROW EXECUTE FUNCTION pawl_saga._definition_immutable();
-CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_saga.votes FOR EACH ROW EXECUTE FUNCTION pawl_saga._definition_immutable();
-CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_saga.parameters FOR EACH ROW EXECUTE FUNCTION pawl_saga._definition_immutable();
+COMMENT ON FUNCTION pawl_saga._definition_immutable() IS
+'internal: rejects changes of definitions, and removal of one that flows run';
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_saga.definitions
+    FOR EACH ROW EXECUTE FUNCTION pawl_saga._definition_immutable();
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_saga.nodes
+    FOR EACH ROW EXECUTE FUNCTION pawl_saga._definition_immutable();
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_saga.edges
+    FOR EACH ROW EXECUTE FUNCTION pawl_saga._definition_immutable();
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_saga.votes
+    FOR EACH ROW EXECUTE FUNCTION pawl_saga._definition_immutable();
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_saga.parameters
+    FOR EACH ROW EXECUTE FUNCTION pawl_saga._definition_immutable();
 
 -- Functions that a definition names may run with the rights of the role that defined it, so no other role adds to it.
 CREATE FUNCTION pawl_saga._definition_own() RETURNS trigger
@@ -203,7 +230,8 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._definition_own() IS 'internal: rejects rows of definitions in the name of another role; 42501';
+COMMENT ON FUNCTION pawl_saga._definition_own() IS
+'internal: rejects rows of definitions in the name of another role; 42501';
 CREATE TRIGGER own AFTER INSERT ON pawl_saga.definitions REFERENCING NEW TABLE AS new_rows
     FOR EACH STATEMENT WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_saga._definition_own();
 CREATE TRIGGER own AFTER INSERT ON pawl_saga.nodes REFERENCING NEW TABLE AS new_rows

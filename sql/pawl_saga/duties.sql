@@ -18,9 +18,11 @@ BEGIN
         SELECT f.flow_uuid, array_agg(r.node ORDER BY r.node) AS nodes
           FROM (SELECT x.flow_uuid FROM pawl_saga.flows x
                  WHERE x.state = 'RUNNING'
-                   AND x.flow_uuid IN (SELECT r.flow_uuid FROM pawl_saga.retries r JOIN pawl_saga.flows w ON w.flow_uuid = r.flow_uuid AND w.state = 'RUNNING'
+                   AND x.flow_uuid IN (SELECT r.flow_uuid FROM pawl_saga.retries r
+                       JOIN pawl_saga.flows w ON w.flow_uuid = r.flow_uuid AND w.state = 'RUNNING'
                                         WHERE r.due_at <= clock_timestamp()
-                                          AND NOT EXISTS (SELECT FROM pawl_saga.set_aside s WHERE s.flow_uuid = w.flow_uuid AND s.due_at > clock_timestamp()) ORDER BY r.due_at LIMIT batch)
+                       AND NOT EXISTS (SELECT FROM pawl_saga.set_aside s WHERE s.flow_uuid = w.flow_uuid
+                           AND s.due_at > clock_timestamp()) ORDER BY r.due_at LIMIT batch)
                  ORDER BY x.flow_uuid FOR NO KEY UPDATE SKIP LOCKED) f
           JOIN pawl_saga.retries r ON r.flow_uuid = f.flow_uuid AND r.due_at <= clock_timestamp() GROUP BY f.flow_uuid
     LOOP
@@ -36,7 +38,8 @@ BEGIN
             PERFORM pawl_saga._set_aside(due.flow_uuid, 'begin_attempts', code, said);
         END;
     END LOOP;
-    SELECT least((SELECT min(r.due_at) FROM pawl_saga.retries r WHERE r.due_at > clock_timestamp()), (SELECT min(s.due_at) FROM pawl_saga.set_aside s WHERE s.due_at > clock_timestamp()))
+    SELECT least((SELECT min(r.due_at) FROM pawl_saga.retries r WHERE r.due_at > clock_timestamp()),
+        (SELECT min(s.due_at) FROM pawl_saga.set_aside s WHERE s.due_at > clock_timestamp()))
       INTO next_at;
 END
 $function$;
@@ -65,7 +68,8 @@ BEGIN
         SELECT f.flow_uuid FROM pawl_saga.flows f
          WHERE f.flow_uuid IN (SELECT t.flow_uuid FROM pawl_saga.tasks t
                                 WHERE t.timeout_at <= clock_timestamp()
-                                  AND NOT EXISTS (SELECT FROM pawl_saga.set_aside s WHERE s.flow_uuid = t.flow_uuid AND s.due_at > clock_timestamp())
+                                  AND NOT EXISTS (SELECT FROM pawl_saga.set_aside s
+                                      WHERE s.flow_uuid = t.flow_uuid AND s.due_at > clock_timestamp())
                                 ORDER BY t.timeout_at LIMIT batch)
          ORDER BY f.flow_uuid FOR NO KEY UPDATE SKIP LOCKED
     LOOP
@@ -73,10 +77,13 @@ BEGIN
             PERFORM set_config('pawl.event', 'time_out', true);
             UPDATE pawl_saga.tasks t
                SET state = CASE t.state WHEN 'RUNNING' THEN 'FAILURE' ELSE 'REVERT_FAILURE' END,
-                   failure = CASE t.state WHEN 'RUNNING' THEN jsonb_build_object('message', 'timed out', 'type', 'timeout') ELSE t.failure END,
-                   revert_failure = CASE t.state WHEN 'REVERTING' THEN jsonb_build_object('message', 'timed out', 'type', 'timeout') END
+                   failure = CASE t.state WHEN 'RUNNING'
+                       THEN jsonb_build_object('message', 'timed out', 'type', 'timeout') ELSE t.failure END,
+                   revert_failure = CASE t.state
+                       WHEN 'REVERTING' THEN jsonb_build_object('message', 'timed out', 'type', 'timeout') END
              WHERE t.flow_uuid = late AND t.timeout_at <= clock_timestamp() AND t.state IN ('RUNNING', 'REVERTING')
-               AND t.node IN (SELECT x.node FROM pawl_saga.tasks x WHERE x.flow_uuid = late AND x.timeout_at <= clock_timestamp() FOR NO KEY UPDATE SKIP LOCKED);
+               AND t.node IN (SELECT x.node FROM pawl_saga.tasks x
+                   WHERE x.flow_uuid = late AND x.timeout_at <= clock_timestamp() FOR NO KEY UPDATE SKIP LOCKED);
             GET DIAGNOSTICS moved = ROW_COUNT;
             DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = late;
             done := done + moved;
@@ -117,11 +124,15 @@ BEGIN
     FOR due IN
         SELECT f.flow_uuid, array_agg(t.node ORDER BY t.node) AS nodes
           FROM (SELECT x.flow_uuid FROM pawl_saga.flows x
-                 WHERE x.flow_uuid IN (SELECT t.flow_uuid FROM pawl_saga.tasks t JOIN pawl_saga.flows w ON w.flow_uuid = t.flow_uuid AND w.state = 'RUNNING' AND NOT w.broken
-                                        WHERE t.wait_until <= clock_timestamp() AND t.wait_until <> 'infinity' AND t.intention = 'EXECUTE'
-                                          AND NOT EXISTS (SELECT FROM pawl_saga.set_aside s WHERE s.flow_uuid = w.flow_uuid AND s.due_at > clock_timestamp()) ORDER BY t.wait_until LIMIT batch)
+                 WHERE x.flow_uuid IN (SELECT t.flow_uuid FROM pawl_saga.tasks t
+                     JOIN pawl_saga.flows w ON w.flow_uuid = t.flow_uuid AND w.state = 'RUNNING' AND NOT w.broken
+                                        WHERE t.wait_until <= clock_timestamp() AND t.wait_until <> 'infinity'
+                                            AND t.intention = 'EXECUTE'
+                     AND NOT EXISTS (SELECT FROM pawl_saga.set_aside s WHERE s.flow_uuid = w.flow_uuid
+                         AND s.due_at > clock_timestamp()) ORDER BY t.wait_until LIMIT batch)
                  ORDER BY x.flow_uuid FOR NO KEY UPDATE SKIP LOCKED) f
-          JOIN pawl_saga.tasks t ON t.flow_uuid = f.flow_uuid AND t.wait_until <= clock_timestamp() AND t.intention = 'EXECUTE' GROUP BY f.flow_uuid
+          JOIN pawl_saga.tasks t ON t.flow_uuid = f.flow_uuid AND t.wait_until <= clock_timestamp()
+              AND t.intention = 'EXECUTE' GROUP BY f.flow_uuid
     LOOP
         BEGIN
             PERFORM pawl_saga._look_again(due.flow_uuid, due.nodes);
@@ -135,7 +146,8 @@ BEGIN
             PERFORM pawl_saga._set_aside(due.flow_uuid, 'end_waits', code, said);
         END;
     END LOOP;
-    SELECT least((SELECT min(t.wait_until) FROM pawl_saga.tasks t WHERE t.wait_until > clock_timestamp() AND t.wait_until <> 'infinity'),
+    SELECT least((SELECT min(t.wait_until) FROM pawl_saga.tasks t
+        WHERE t.wait_until > clock_timestamp() AND t.wait_until <> 'infinity'),
                  (SELECT min(s.due_at) FROM pawl_saga.set_aside s WHERE s.due_at > clock_timestamp())) INTO next_at;
 END
 $function$;

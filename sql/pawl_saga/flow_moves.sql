@@ -36,8 +36,11 @@ BEGIN
     IF outcome IS NULL THEN
         INSERT INTO pawl_saga.runs (flow_uuid, run) VALUES (flow, number);
     END IF;
-    FOREACH next_state IN ARRAY CASE WHEN outcome IS NULL THEN ARRAY['RESUMING', 'SCHEDULING', 'WAITING'] ELSE ARRAY['ANALYZING', 'GAME_OVER', outcome] END LOOP
-        UPDATE pawl_saga.runs r SET state = next_state, ended_at = CASE WHEN next_state = outcome THEN clock_timestamp() END WHERE r.flow_uuid = flow AND r.run = number;
+    FOREACH next_state IN ARRAY CASE WHEN outcome IS NULL THEN ARRAY['RESUMING', 'SCHEDULING', 'WAITING']
+        ELSE ARRAY['ANALYZING', 'GAME_OVER', outcome] END LOOP
+        UPDATE pawl_saga.runs r
+            SET state = next_state, ended_at = CASE WHEN next_state = outcome THEN clock_timestamp() END
+            WHERE r.flow_uuid = flow AND r.run = number;
     END LOOP;
 END
 $function$;
@@ -51,15 +54,17 @@ AS $function$
 BEGIN
     UPDATE pawl_saga.attempts a SET closed_at = clock_timestamp() WHERE a.flow_uuid = flow AND a.closed_at IS NULL;
     UPDATE pawl_saga.signals s SET taken_at = clock_timestamp() WHERE s.flow_uuid = flow AND s.taken_at IS NULL;
-    UPDATE pawl_saga.tasks t SET state = 'PENDING', intention = 'EXECUTE' WHERE t.flow_uuid = flow AND NOT t.dropped AND (t.state <> 'PENDING' OR t.intention <> 'EXECUTE');
-    UPDATE pawl_saga.retries r SET state = 'PENDING', intention = 'EXECUTE', value = NULL, failure = NULL, revert_failure = NULL, due_at = NULL
+    UPDATE pawl_saga.tasks t SET state = 'PENDING', intention = 'EXECUTE'
+        WHERE t.flow_uuid = flow AND NOT t.dropped AND (t.state <> 'PENDING' OR t.intention <> 'EXECUTE');
+    UPDATE pawl_saga.retries r
+        SET state = 'PENDING', intention = 'EXECUTE', value = NULL, failure = NULL, revert_failure = NULL, due_at = NULL
      WHERE r.flow_uuid = flow AND NOT r.dropped AND (r.state <> 'PENDING' OR r.intention <> 'EXECUTE');
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._reset_atoms(uuid) IS 'internal: takes every atom of a flow back to its beginning';
 
--- Failures that were stored and not decided: from an import, or from an answer that could not be had. One whose atom is to be reverted was
--- decided if its controller says so, or the flow.
+-- Failures that were stored and not decided: from an import, or from an answer that could not be had. One whose atom is
+-- to be reverted was decided if its controller says so, or the flow.
 CREATE FUNCTION pawl_saga._decide_open(flow uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -71,18 +76,23 @@ DECLARE
 BEGIN
     FOR failed IN
         SELECT a.node, a.failure, a.intention
-          FROM (SELECT t.node, t.failure, t.intention FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.state = 'FAILURE' AND NOT t.dropped
-                UNION ALL SELECT r.node, r.failure, r.intention FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.state = 'FAILURE' AND NOT r.dropped) a
+          FROM (SELECT t.node, t.failure, t.intention FROM pawl_saga.tasks t
+              WHERE t.flow_uuid = flow AND t.state = 'FAILURE' AND NOT t.dropped
+                UNION ALL SELECT r.node, r.failure, r.intention FROM pawl_saga.retries r
+              WHERE r.flow_uuid = flow AND r.state = 'FAILURE' AND NOT r.dropped) a
          ORDER BY a.node
     LOOP
         IF failed.intention = 'REVERT' THEN
             SELECT x.* INTO f FROM pawl_saga.flows x WHERE x.flow_uuid = flow;
             asked := failed.node;
             LOOP
-                asked := (SELECT n.controller FROM pawl_saga.nodes n WHERE n.definition_uuid = f.definition_uuid AND n.node = asked);
-                EXIT WHEN asked IS NULL OR (SELECT r.state FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.node = asked) = 'SUCCESS';
+                asked := (SELECT n.controller FROM pawl_saga.nodes n
+                    WHERE n.definition_uuid = f.definition_uuid AND n.node = asked);
+                EXIT WHEN asked IS NULL OR (SELECT r.state FROM pawl_saga.retries r
+                    WHERE r.flow_uuid = flow AND r.node = asked) = 'SUCCESS';
             END LOOP;
-            CONTINUE WHEN f.undoing OR asked IS NOT NULL AND (SELECT r.intention FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.node = asked) <> 'EXECUTE';
+            CONTINUE WHEN f.undoing OR asked IS NOT NULL AND (SELECT r.intention FROM pawl_saga.retries r
+                WHERE r.flow_uuid = flow AND r.node = asked) <> 'EXECUTE';
         END IF;
         PERFORM pawl_saga._decide(flow, failed.node, failed.failure);
     END LOOP;
@@ -90,8 +100,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._decide_open(uuid) IS 'internal: decides failures that were not decided yet';
 
--- What is behind an atom that is to be reverted, or a retry that is to try again, is to be reverted as well. An import, or an altered
--- definition, may have it otherwise.
+-- What is behind an atom that is to be reverted, or a retry that is to try again, is to be reverted as well. An import,
+-- or an altered definition, may have it otherwise.
 CREATE FUNCTION pawl_saga._close_behind(flow uuid, failures boolean) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -106,15 +116,21 @@ BEGIN
     WITH RECURSIVE behind (definition, node) AS (
         SELECT f.definition_uuid, e.to_node
           FROM pawl_saga.flows f
-          JOIN (SELECT t.node FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.intention = 'REVERT' AND NOT t.dropped
-                UNION ALL SELECT r.node FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.intention IN ('REVERT', 'RETRY') AND NOT r.dropped) a ON true
-          JOIN pawl_saga.edges e ON e.definition_uuid = f.definition_uuid AND e.from_node = a.node WHERE f.flow_uuid = flow
-        UNION SELECT b.definition, e.to_node FROM behind b JOIN pawl_saga.edges e ON e.definition_uuid = b.definition AND e.from_node = b.node)
+          JOIN (SELECT t.node FROM pawl_saga.tasks t
+              WHERE t.flow_uuid = flow AND t.intention = 'REVERT' AND NOT t.dropped
+                UNION ALL SELECT r.node FROM pawl_saga.retries r
+            WHERE r.flow_uuid = flow AND r.intention IN ('REVERT', 'RETRY') AND NOT r.dropped) a ON true
+          JOIN pawl_saga.edges e ON e.definition_uuid = f.definition_uuid AND e.from_node = a.node
+          WHERE f.flow_uuid = flow
+        UNION SELECT b.definition, e.to_node FROM behind b
+        JOIN pawl_saga.edges e ON e.definition_uuid = b.definition AND e.from_node = b.node)
     SELECT array_agg(b.node) INTO turned FROM behind b;
     UPDATE pawl_saga.retries r SET intention = 'REVERT', due_at = NULL
-     WHERE r.flow_uuid = flow AND r.node = ANY (turned) AND r.intention <> 'REVERT' AND (failures OR r.state <> 'FAILURE');
+     WHERE r.flow_uuid = flow AND r.node = ANY (turned) AND r.intention <> 'REVERT'
+         AND (failures OR r.state <> 'FAILURE');
     GET DIAGNOSTICS changed = ROW_COUNT;
-    UPDATE pawl_saga.tasks t SET intention = 'REVERT' WHERE t.flow_uuid = flow AND t.node = ANY (turned) AND t.intention <> 'REVERT' AND (failures OR t.state <> 'FAILURE');
+    UPDATE pawl_saga.tasks t SET intention = 'REVERT' WHERE t.flow_uuid = flow AND t.node = ANY (turned)
+        AND t.intention <> 'REVERT' AND (failures OR t.state <> 'FAILURE');
     GET DIAGNOSTICS more = ROW_COUNT;
     RETURN changed + more > 0;
 END
@@ -123,7 +139,8 @@ COMMENT ON FUNCTION pawl_saga._close_behind(uuid, boolean) IS
 'internal: reverts what is behind a reverted atom, with failures that are undecided or not; true: there was
 something';
 
--- A retry that was trying again goes on with that when its scope is undone; one that cannot try again leaves the decision to the next one outside.
+-- A retry that was trying again goes on with that when its scope is undone; one that cannot try again leaves the
+-- decision to the next one outside.
 CREATE FUNCTION pawl_saga._mend_retries(flow uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -131,17 +148,21 @@ AS $function$
 DECLARE
     unable integer;
 BEGIN
-    UPDATE pawl_saga.retries r SET intention = 'RETRY' WHERE r.flow_uuid = flow AND r.state = 'RETRYING' AND r.intention IN ('EXECUTE', 'IGNORE') AND NOT r.dropped;
+    UPDATE pawl_saga.retries r SET intention = 'RETRY'
+        WHERE r.flow_uuid = flow AND r.state = 'RETRYING' AND r.intention IN ('EXECUTE', 'IGNORE') AND NOT r.dropped;
     FOR unable IN
         SELECT r.node FROM pawl_saga.retries r
-         WHERE r.flow_uuid = flow AND r.intention = 'RETRY' AND r.state NOT IN ('SUCCESS', 'RETRYING') AND NOT r.dropped ORDER BY r.node
+         WHERE r.flow_uuid = flow AND r.intention = 'RETRY' AND r.state NOT IN ('SUCCESS', 'RETRYING') AND NOT r.dropped
+         ORDER BY r.node
     LOOP
-        UPDATE pawl_saga.retries r SET intention = CASE r.state WHEN 'IGNORE' THEN 'IGNORE' ELSE 'REVERT' END WHERE r.flow_uuid = flow AND r.node = unable;
+        UPDATE pawl_saga.retries r SET intention = CASE r.state WHEN 'IGNORE' THEN 'IGNORE' ELSE 'REVERT' END
+            WHERE r.flow_uuid = flow AND r.node = unable;
         PERFORM pawl_saga._decide(flow, unable, '{"message": "its retry did not run"}');
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._mend_retries(uuid) IS 'internal: retries whose intention does not fit their state, as an import may have them';
+COMMENT ON FUNCTION pawl_saga._mend_retries(uuid) IS
+'internal: retries whose intention does not fit their state, as an import may have them';
 
 -- SECURITY DEFINER: as the follow-ups of atoms.
 CREATE FUNCTION pawl_saga._flow_moved() RETURNS trigger
@@ -193,6 +214,7 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._flow_moved() IS 'internal: what a state change of a flow means for its atoms and its engine';
+COMMENT ON FUNCTION pawl_saga._flow_moved() IS
+'internal: what a state change of a flow means for its atoms and its engine';
 CREATE TRIGGER moved AFTER UPDATE OF state ON pawl_saga.flows
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION pawl_saga._flow_moved();

@@ -20,12 +20,16 @@ CREATE TABLE pawl_saga.flows (
     entered_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE pawl_saga.flows IS 'runs of definitions; only the outermost flow has a state';
-COMMENT ON COLUMN pawl_saga.flows.inputs IS 'values that every atom can look up by name; they win over what atoms provide';
+COMMENT ON COLUMN pawl_saga.flows.inputs IS
+'values that every atom can look up by name; they win over what atoms provide';
 COMMENT ON COLUMN pawl_saga.flows.run IS 'how often it was begun; see pawl_saga.runs';
 COMMENT ON COLUMN pawl_saga.flows.undoing IS 'it was decided that everything is reverted';
-COMMENT ON COLUMN pawl_saga.flows.broken IS 'nothing more is begun, and the flow will end in FAILURE: a revert failed, a decider raised, a value is missing, or never_resolve';
+COMMENT ON COLUMN pawl_saga.flows.broken IS
+'nothing more is begun, and the flow will end in FAILURE: a revert failed, a decider raised, a value is missing, or '
+'never_resolve';
 COMMENT ON COLUMN pawl_saga.flows.problem IS 'what broke it, where that is no failure of an atom';
-CREATE INDEX flows_open ON pawl_saga.flows (state, flow_uuid) WHERE state OPERATOR(pg_catalog.<>) 'SUCCESS' AND state OPERATOR(pg_catalog.<>) 'REVERTED';
+CREATE INDEX flows_open ON pawl_saga.flows (state, flow_uuid)
+    WHERE state OPERATOR(pg_catalog.<>) 'SUCCESS' AND state OPERATOR(pg_catalog.<>) 'REVERTED';
 
 -- The engine of a flow: one row a run.
 CREATE TABLE pawl_saga.runs (
@@ -36,14 +40,16 @@ CREATE TABLE pawl_saga.runs (
     ended_at timestamptz,
     PRIMARY KEY (flow_uuid, run)
 );
-COMMENT ON TABLE pawl_saga.runs IS 'the engine of each run of a flow: WAITING while work is out, and the outcome in the end';
+COMMENT ON TABLE pawl_saga.runs IS
+'the engine of each run of a flow: WAITING while work is out, and the outcome in the end';
 
 CREATE TABLE pawl_saga.tasks (
     flow_uuid uuid NOT NULL REFERENCES pawl_saga.flows ON DELETE CASCADE,
     node integer NOT NULL,
     name text COLLATE "C" NOT NULL,
     state text COLLATE "C" NOT NULL DEFAULT 'PENDING',
-    intention text COLLATE "C" NOT NULL DEFAULT 'EXECUTE' CHECK (intention OPERATOR(pg_catalog.=) ANY ('{EXECUTE,IGNORE,REVERT}'::text[])),
+    intention text COLLATE "C" NOT NULL DEFAULT 'EXECUTE'
+    CHECK (intention OPERATOR(pg_catalog.=) ANY ('{EXECUTE,IGNORE,REVERT}'::text[])),
     blockers integer NOT NULL DEFAULT 0,
     priority integer NOT NULL DEFAULT 0,
     queue text COLLATE "C" NOT NULL DEFAULT 'default',
@@ -77,11 +83,17 @@ CREATE TABLE pawl_saga.tasks (
 ) WITH (fillfactor = 60);
 COMMENT ON TABLE pawl_saga.tasks IS 'the tasks of flows';
 COMMENT ON COLUMN pawl_saga.tasks.intention IS 'where the task must go';
-COMMENT ON COLUMN pawl_saga.tasks.blockers IS 'to be executed: nodes directly before it that are not done; to be reverted: nodes directly behind it that are not undone';
-COMMENT ON COLUMN pawl_saga.tasks.due_at IS 'null: it can be claimed; infinity: it waits for other atoms, or is never claimed';
-COMMENT ON COLUMN pawl_saga.tasks.execute IS 'the handler that workers know; sql:<schema>.<function> is run by pawl_saga.run_sql_tasks';
-COMMENT ON COLUMN pawl_saga.tasks.queue IS 'the queue that workers claim from; ''sql:'' where the handler is a SQL function';
-COMMENT ON COLUMN pawl_saga.tasks.dropped IS 'its flow was altered, and does not have it any more: it is kept as it is, and cannot be claimed';
+COMMENT ON COLUMN pawl_saga.tasks.blockers IS
+'to be executed: nodes directly before it that are not done; to be reverted: nodes directly behind it that '
+'are not undone';
+COMMENT ON COLUMN pawl_saga.tasks.due_at IS
+'null: it can be claimed; infinity: it waits for other atoms, or is never claimed';
+COMMENT ON COLUMN pawl_saga.tasks.execute IS
+'the handler that workers know; sql:<schema>.<function> is run by pawl_saga.run_sql_tasks';
+COMMENT ON COLUMN pawl_saga.tasks.queue IS
+'the queue that workers claim from; ''sql:'' where the handler is a SQL function';
+COMMENT ON COLUMN pawl_saga.tasks.dropped IS
+'its flow was altered, and does not have it any more: it is kept as it is, and cannot be claimed';
 COMMENT ON COLUMN pawl_saga.tasks.losses IS 'workers that were lost with it since it was begun';
 COMMENT ON COLUMN pawl_saga.tasks.max_losses IS 'when so many workers were lost, it has failed';
 COMMENT ON COLUMN pawl_saga.tasks.signal IS 'the signal that it waits for instead of being executed by a worker';
@@ -99,14 +111,16 @@ CREATE INDEX tasks_to_revert ON pawl_saga.tasks (queue, flow_uuid)
     WHERE due_at IS NULL AND state OPERATOR(pg_catalog.=) ANY ('{SUCCESS,FAILURE,REVERT_FAILURE}'::text[]);
 CREATE INDEX tasks_timeout ON pawl_saga.tasks (timeout_at) WHERE timeout_at IS NOT NULL;
 CREATE INDEX tasks_waiting ON pawl_saga.tasks (flow_uuid, wait_until) WHERE wait_until IS NOT NULL;
-CREATE INDEX tasks_wait_over ON pawl_saga.tasks (wait_until) WHERE wait_until OPERATOR(pg_catalog.<>) 'infinity'::timestamptz;
+CREATE INDEX tasks_wait_over ON pawl_saga.tasks (wait_until)
+    WHERE wait_until OPERATOR(pg_catalog.<>) 'infinity'::timestamptz;
 
 CREATE TABLE pawl_saga.retries (
     flow_uuid uuid NOT NULL REFERENCES pawl_saga.flows ON DELETE CASCADE,
     node integer NOT NULL,
     name text COLLATE "C" NOT NULL,
     state text COLLATE "C" NOT NULL DEFAULT 'PENDING',
-    intention text COLLATE "C" NOT NULL DEFAULT 'EXECUTE' CHECK (intention OPERATOR(pg_catalog.=) ANY ('{EXECUTE,IGNORE,REVERT,RETRY}'::text[])),
+    intention text COLLATE "C" NOT NULL DEFAULT 'EXECUTE'
+    CHECK (intention OPERATOR(pg_catalog.=) ANY ('{EXECUTE,IGNORE,REVERT,RETRY}'::text[])),
     blockers integer NOT NULL DEFAULT 0,
     controller jsonb NOT NULL,
     -- the trace of its flow
@@ -131,7 +145,9 @@ CREATE TABLE pawl_saga.junctions (
     backward boolean NOT NULL DEFAULT false,
     PRIMARY KEY (flow_uuid, node)
 ) WITH (fillfactor = 60);
-COMMENT ON TABLE pawl_saga.junctions IS 'entries and ends of flows: they are passed when nothing blocks them, forward, or backward when what is behind them is reverted';
+COMMENT ON TABLE pawl_saga.junctions IS
+'entries and ends of flows: they are passed when nothing blocks them, forward, or backward when what is behind '
+'them is reverted';
 
 CREATE TABLE pawl_saga.attempts (
     flow_uuid uuid NOT NULL,
@@ -144,8 +160,10 @@ CREATE TABLE pawl_saga.attempts (
     PRIMARY KEY (flow_uuid, node, attempt),
     FOREIGN KEY (flow_uuid, node) REFERENCES pawl_saga.retries ON DELETE CASCADE
 );
-COMMENT ON TABLE pawl_saga.attempts IS 'every attempt of every retry, for ever: the value it provided, and the failures that were decided in it by atom';
-COMMENT ON COLUMN pawl_saga.attempts.closed_at IS 'when the history was cleared: the retry was reverted, or its flow began anew; only open attempts count';
+COMMENT ON TABLE pawl_saga.attempts IS
+'every attempt of every retry, for ever: the value it provided, and the failures that were decided in it by atom';
+COMMENT ON COLUMN pawl_saga.attempts.closed_at IS
+'when the history was cleared: the retry was reverted, or its flow began anew; only open attempts count';
 
 -- A signal that no task waits for yet is kept until one does.
 CREATE TABLE pawl_saga.signals (
@@ -159,8 +177,10 @@ CREATE TABLE pawl_saga.signals (
     taken_by integer,
     PRIMARY KEY (flow_uuid, signal_uuid)
 );
-COMMENT ON TABLE pawl_saga.signals IS 'what flows were told from outside; each signal is taken by one task that waits for it, the oldest first';
-COMMENT ON COLUMN pawl_saga.signals.taken_by IS 'the node of the task that took it; null though it is taken: its flow began anew';
+COMMENT ON TABLE pawl_saga.signals IS
+'what flows were told from outside; each signal is taken by one task that waits for it, the oldest first';
+COMMENT ON COLUMN pawl_saga.signals.taken_by IS
+'the node of the task that took it; null though it is taken: its flow began anew';
 CREATE INDEX signals_open ON pawl_saga.signals (flow_uuid, name, signal_uuid) WHERE taken_at IS NULL;
 
 -- What a duty cannot do in a flow raises in it alone: the flow is left for a while, and the others go on.
@@ -173,7 +193,8 @@ CREATE TABLE pawl_saga.set_aside (
     message text NOT NULL,
     created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
 );
-COMMENT ON TABLE pawl_saga.set_aside IS 'flows in which a duty raised: the duties try again at due_at, later each time; no row: nothing raises';
+COMMENT ON TABLE pawl_saga.set_aside IS
+'flows in which a duty raised: the duties try again at due_at, later each time; no row: nothing raises';
 SELECT pg_catalog.pg_extension_config_dump('pawl_saga.set_aside', '');
 
 SELECT pg_catalog.pg_extension_config_dump('pawl_saga.flows', '');

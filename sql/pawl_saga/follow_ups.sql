@@ -12,7 +12,8 @@ BEGIN
     RETURN '{"message": "unknown outcome"}';
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._unknown_outcome(pawl_saga.tasks) IS 'internal: the failure of a task that no worker reported';
+COMMENT ON FUNCTION pawl_saga._unknown_outcome(pawl_saga.tasks) IS
+'internal: the failure of a task that no worker reported';
 
 -- What a task remembers of the state it enters.
 CREATE FUNCTION pawl_saga._task_entered() RETURNS trigger
@@ -66,7 +67,8 @@ COMMENT ON FUNCTION pawl_saga._task_entered() IS 'internal: what a task remember
 CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_saga.tasks
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION pawl_saga._task_entered();
 
--- Workers write results with the state that they belong to, and nowhere else; what is ignored or begins anew is not theirs to say.
+-- Workers write results with the state that they belong to, and nowhere else; what is
+-- ignored or begins anew is not theirs to say.
 CREATE FUNCTION pawl_saga._task_kept() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -77,34 +79,43 @@ BEGIN
     IF pg_has_role('pawl_operator', 'MEMBER') THEN
         RETURN NEW;
     ELSIF NEW.state IS DISTINCT FROM OLD.state THEN
-        PERFORM pawl.raise('42501', format('permission denied to change task "%s" to %s', OLD.name, NEW.state), 'This follows from state changes of other atoms and of the flow.');
+        PERFORM pawl.raise('42501', format('permission denied to change task "%s" to %s', OLD.name, NEW.state),
+            'This follows from state changes of other atoms and of the flow.');
     END IF;
     IF OLD.state IN ('RUNNING', 'REVERTING')
-       AND (OLD.result, OLD.failure, OLD.revert_result, OLD.revert_failure) IS NOT DISTINCT FROM (NEW.result, NEW.failure, NEW.revert_result, NEW.revert_failure) THEN
+       AND (OLD.result, OLD.failure, OLD.revert_result, OLD.revert_failure) IS NOT DISTINCT FROM (NEW.result,
+           NEW.failure, NEW.revert_result, NEW.revert_failure) THEN
         -- progress: as a heartbeat, its owner's alone
         IF OLD.worker IS NULL OR OLD.worker IS DISTINCT FROM nullif(current_setting('pawl.processor', true), '') THEN
-            PERFORM pawl.raise('PW004', format('task "%s" belongs to another processor', OLD.name), format('Task %s of flow %s: only its owner can change its progress.', OLD.node, OLD.flow_uuid));
+            PERFORM pawl.raise('PW004', format('task "%s" belongs to another processor', OLD.name),
+                format('Task %s of flow %s: only its owner can change its progress.', OLD.node, OLD.flow_uuid));
         ELSIF OLD.lease_until <= clock_timestamp() THEN
-            PERFORM pawl.raise('PW005', format('the lease of task "%s" has expired', OLD.name), format('Task %s of flow %s: the lease expired at %s.', OLD.node, OLD.flow_uuid, OLD.lease_until));
+            PERFORM pawl.raise('PW005', format('the lease of task "%s" has expired', OLD.name),
+                format('Task %s of flow %s: the lease expired at %s.', OLD.node, OLD.flow_uuid, OLD.lease_until));
         END IF;
         RETURN NEW;
     END IF;
     PERFORM pawl.raise('42501', format('permission denied to change the outcome of task "%s"', OLD.name),
-        format('It is in state "%s": an outcome is written in the UPDATE that changes its state.', OLD.state), 'select pawl_saga.report(...)');
+        format('It is in state "%s": an outcome is written in the UPDATE that changes its state.', OLD.state),
+        'select pawl_saga.report(...)');
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._task_kept() IS 'internal: keeps what workers may not change though they may write the column; 42501, PW004, PW005';
+COMMENT ON FUNCTION pawl_saga._task_kept() IS
+'internal: keeps what workers may not change though they may write the column; 42501, PW004, PW005';
 CREATE TRIGGER kept_state BEFORE UPDATE OF state ON pawl_saga.tasks
-    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND (NEW.state OPERATOR(pg_catalog.=) 'IGNORE' OR NEW.state OPERATOR(pg_catalog.=) 'PENDING'))
+    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
+        AND (NEW.state OPERATOR(pg_catalog.=) 'IGNORE' OR NEW.state OPERATOR(pg_catalog.=) 'PENDING'))
     EXECUTE FUNCTION pawl_saga._task_kept();
 CREATE TRIGGER kept_outcome BEFORE UPDATE OF result, failure, revert_result, revert_failure ON pawl_saga.tasks
     FOR EACH ROW WHEN (OLD.state IS NOT DISTINCT FROM NEW.state
                        AND (OLD.result IS DISTINCT FROM NEW.result OR OLD.failure IS DISTINCT FROM NEW.failure
-                            OR OLD.revert_result IS DISTINCT FROM NEW.revert_result OR OLD.revert_failure IS DISTINCT FROM NEW.revert_failure))
+                            OR OLD.revert_result IS DISTINCT FROM NEW.revert_result
+                            OR OLD.revert_failure IS DISTINCT FROM NEW.revert_failure))
     EXECUTE FUNCTION pawl_saga._task_kept();
 CREATE TRIGGER kept_progress BEFORE UPDATE OF progress, progress_details ON pawl_saga.tasks
     FOR EACH ROW WHEN (OLD.state IS NOT DISTINCT FROM NEW.state
-                       AND (OLD.progress IS DISTINCT FROM NEW.progress OR OLD.progress_details IS DISTINCT FROM NEW.progress_details))
+                       AND (OLD.progress IS DISTINCT FROM NEW.progress
+                           OR OLD.progress_details IS DISTINCT FROM NEW.progress_details))
     EXECUTE FUNCTION pawl_saga._task_kept();
 
 -- A lost worker is the only move of a task from a state to itself.
@@ -124,7 +135,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._worker_lost() IS 'internal: counts the workers that were lost with a task';
 CREATE TRIGGER lost BEFORE UPDATE OF state ON pawl_saga.tasks
-    FOR EACH ROW WHEN (OLD.state IS NOT DISTINCT FROM NEW.state AND OLD.worker IS NOT NULL) EXECUTE FUNCTION pawl_saga._worker_lost();
+    FOR EACH ROW WHEN (OLD.state IS NOT DISTINCT FROM NEW.state AND OLD.worker IS NOT NULL)
+    EXECUTE FUNCTION pawl_saga._worker_lost();
 
 -- SECURITY DEFINER: those who report a result may not write the counters and decisions that follow from it.
 CREATE FUNCTION pawl_saga._atoms_moved() RETURNS trigger
@@ -139,7 +151,8 @@ AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('AFTER UPDATE STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks', 'pawl_saga.retries');
-    moved_flows uuid[]; moved_nodes integer[]; moved_states text[]; moved_blockers integer[]; moved_intentions text[]; moved_failures jsonb[];
+    moved_flows uuid[]; moved_nodes integer[]; moved_states text[]; moved_blockers integer[]; moved_intentions text[];
+    moved_failures jsonb[];
     passed_flows uuid[]; passed_nodes integer[];
     undone_flows uuid[]; undone_nodes integer[];
     ready_flows uuid[] := '{}'; ready_nodes integer[] := '{}';
@@ -148,9 +161,12 @@ DECLARE
     began uuid[] := '{}';  -- flows in which something can be claimed for sure
     outermost boolean;
 BEGIN
-    -- planned for the rows of the first statement and kept: a nested loop would compare every old row with every new one of a large decision
-    SELECT array_agg(n.flow_uuid ORDER BY n.flow_uuid, n.node), array_agg(n.node ORDER BY n.flow_uuid, n.node), array_agg(n.state ORDER BY n.flow_uuid, n.node),
-           array_agg(n.blockers ORDER BY n.flow_uuid, n.node), array_agg(n.intention ORDER BY n.flow_uuid, n.node), array_agg(n.failure ORDER BY n.flow_uuid, n.node)
+    -- planned for the rows of the first statement and kept: a nested loop would compare
+    -- every old row with every new one of a large decision
+    SELECT array_agg(n.flow_uuid ORDER BY n.flow_uuid, n.node), array_agg(n.node ORDER BY n.flow_uuid, n.node),
+        array_agg(n.state ORDER BY n.flow_uuid, n.node),
+           array_agg(n.blockers ORDER BY n.flow_uuid, n.node), array_agg(n.intention ORDER BY n.flow_uuid, n.node),
+           array_agg(n.failure ORDER BY n.flow_uuid, n.node)
       INTO moved_flows, moved_nodes, moved_states, moved_blockers, moved_intentions, moved_failures
       FROM new_atoms n JOIN old_atoms o ON o.flow_uuid = n.flow_uuid AND o.node = n.node
      WHERE o.state <> n.state AND n.state IN ('SUCCESS', 'FAILURE', 'REVERTED', 'REVERT_FAILURE', 'IGNORE');
@@ -165,9 +181,11 @@ BEGIN
     END IF;
     SELECT array_agg(m.flow) FILTER (WHERE m.state IN ('SUCCESS', 'IGNORE') AND m.intention IN ('EXECUTE', 'IGNORE')),
            array_agg(m.node) FILTER (WHERE m.state IN ('SUCCESS', 'IGNORE') AND m.intention IN ('EXECUTE', 'IGNORE')),
-           array_agg(m.flow) FILTER (WHERE m.state = 'REVERTED' AND m.intention = 'REVERT'), array_agg(m.node) FILTER (WHERE m.state = 'REVERTED' AND m.intention = 'REVERT')
+           array_agg(m.flow) FILTER (WHERE m.state = 'REVERTED' AND m.intention = 'REVERT'),
+           array_agg(m.node) FILTER (WHERE m.state = 'REVERTED' AND m.intention = 'REVERT')
       INTO passed_flows, passed_nodes, undone_flows, undone_nodes
-      FROM unnest(moved_flows, moved_nodes, moved_states, moved_blockers, moved_intentions) m(flow, node, state, blockers, intention)
+      FROM unnest(moved_flows, moved_nodes, moved_states, moved_blockers, moved_intentions) m(flow, node, state,
+          blockers, intention)
       JOIN pawl_saga.flows f ON f.flow_uuid = m.flow AND f.state IN ('RUNNING', 'SUSPENDING')
      WHERE m.blockers = 0;
     -- All is counted before a node is examined, which can count its flow anew, or hold it.
@@ -191,13 +209,16 @@ BEGIN
         IF TG_TABLE_NAME = 'tasks' THEN
             IF EXISTS (SELECT FROM new_atoms n JOIN old_atoms o ON o.flow_uuid = n.flow_uuid AND o.node = n.node
                         WHERE n.state = 'FAILURE' AND o.state = 'RUNNING'
-                          AND (o.worker IS NULL OR o.lease_until <= clock_timestamp() OR o.timeout_at <= clock_timestamp())) THEN
+                          AND (o.worker IS NULL OR o.lease_until <= clock_timestamp()
+                    OR o.timeout_at <= clock_timestamp())) THEN
                 PERFORM pawl_saga._follow(true);
             END IF;
         END IF;
         FOR failed IN
-            SELECT m.flow, m.node, m.state, m.failure FROM unnest(moved_flows, moved_nodes, moved_states, moved_failures) m(flow, node, state, failure)
-              JOIN pawl_saga.flows f ON f.flow_uuid = m.flow AND f.state IN ('RUNNING', 'SUSPENDING') WHERE m.state IN ('FAILURE', 'REVERT_FAILURE')
+            SELECT m.flow, m.node, m.state, m.failure
+            FROM unnest(moved_flows, moved_nodes, moved_states, moved_failures) m(flow, node, state, failure)
+              JOIN pawl_saga.flows f ON f.flow_uuid = m.flow AND f.state IN ('RUNNING', 'SUSPENDING')
+              WHERE m.state IN ('FAILURE', 'REVERT_FAILURE')
         LOOP
             IF failed.state = 'FAILURE' THEN
                 PERFORM pawl_saga._decide(failed.flow, failed.node, failed.failure);
@@ -209,13 +230,17 @@ BEGIN
     -- atoms that finished after it was decided that they are reverted
     IF TG_TABLE_NAME = 'tasks' AND moved_intentions && '{REVERT}' AND moved_states && '{SUCCESS,FAILURE}' THEN
         UPDATE pawl_saga.tasks t SET due_at = NULL
-          FROM unnest(moved_flows, moved_nodes) m(flow, node) JOIN pawl_saga.flows f ON f.flow_uuid = m.flow AND f.state = 'RUNNING' AND NOT f.broken
-         WHERE t.flow_uuid = m.flow AND t.node = m.node AND t.intention = 'REVERT' AND t.blockers = 0 AND t.due_at IS NOT NULL
+          FROM unnest(moved_flows, moved_nodes) m(flow, node)
+          JOIN pawl_saga.flows f ON f.flow_uuid = m.flow AND f.state = 'RUNNING' AND NOT f.broken
+         WHERE t.flow_uuid = m.flow AND t.node = m.node AND t.intention = 'REVERT' AND t.blockers = 0
+             AND t.due_at IS NOT NULL
            AND (t.state = 'SUCCESS' OR t.state = 'FAILURE' AND pawl_saga._is_decided(t.flow_uuid, t.node));
     END IF;
     IF TG_TABLE_NAME = 'retries' AND moved_intentions && '{REVERT}' AND moved_states && '{SUCCESS,FAILURE}' THEN
         began := '{}';
-        PERFORM pawl_saga._examine(m.flow, m.node) FROM unnest(moved_flows, moved_nodes, moved_states) m(flow, node, state) WHERE m.state IN ('SUCCESS', 'FAILURE');
+        PERFORM pawl_saga._examine(m.flow, m.node)
+            FROM unnest(moved_flows, moved_nodes, moved_states) m(flow, node, state)
+            WHERE m.state IN ('SUCCESS', 'FAILURE');
     END IF;
     IF outermost THEN
         SELECT coalesce(array_agg(DISTINCT m), '{}') INTO moved_flows FROM unnest(moved_flows) m WHERE m <> ALL (began);
@@ -234,7 +259,8 @@ CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_saga.tasks REFERENCING OLD TABLE 
 CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_saga.retries REFERENCING OLD TABLE AS old_atoms NEW TABLE AS new_atoms
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_saga._atoms_moved();
 
--- What a flow in which no work is in progress comes to; null: it waits for a time, a signal or an answer; READY: something can be begun, and was not.
+-- What a flow in which no work is in progress comes to; null: it waits for a time, a signal or an answer; READY:
+-- something can be begun, and was not.
 CREATE FUNCTION pawl_saga._outcome(f pawl_saga.flows) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -247,12 +273,16 @@ BEGIN
     END IF;
     -- first what is ready: of all that pawl_saga._examine and a claim would begin
     SELECT bool_and(x.later) INTO waits
-      FROM (SELECT r.due_at IS NOT NULL AND r.intention = 'RETRY' AS later FROM pawl_saga.retries r WHERE r.flow_uuid = f.flow_uuid AND r.blockers = 0 AND NOT r.dropped
-               AND (r.intention = 'EXECUTE' AND r.state IN ('PENDING', 'RUNNING', 'RETRYING') OR r.intention = 'RETRY' AND r.state IN ('SUCCESS', 'RETRYING')
+      FROM (SELECT r.due_at IS NOT NULL AND r.intention = 'RETRY' AS later FROM pawl_saga.retries r
+          WHERE r.flow_uuid = f.flow_uuid AND r.blockers = 0 AND NOT r.dropped
+               AND (r.intention = 'EXECUTE' AND r.state IN ('PENDING', 'RUNNING', 'RETRYING') OR r.intention = 'RETRY'
+                   AND r.state IN ('SUCCESS', 'RETRYING')
                     OR r.intention = 'REVERT' AND r.state IN ('SUCCESS', 'FAILURE', 'REVERTING', 'RUNNING', 'RETRYING'))
             UNION ALL
-            SELECT t.wait_until IS NOT NULL AND t.state = 'PENDING' FROM pawl_saga.tasks t WHERE t.flow_uuid = f.flow_uuid AND t.blockers = 0 AND NOT t.dropped
-               AND (t.intention = 'EXECUTE' AND t.state = 'PENDING' OR t.intention = 'REVERT' AND t.state IN ('SUCCESS', 'FAILURE'))) x;
+            SELECT t.wait_until IS NOT NULL AND t.state = 'PENDING' FROM pawl_saga.tasks t
+                WHERE t.flow_uuid = f.flow_uuid AND t.blockers = 0 AND NOT t.dropped
+               AND (t.intention = 'EXECUTE' AND t.state = 'PENDING' OR t.intention = 'REVERT'
+                   AND t.state IN ('SUCCESS', 'FAILURE'))) x;
     IF waits IS NOT NULL THEN
         -- a question can end this wait in any way
         IF EXISTS (SELECT FROM pawl_saga.questions q WHERE q.flow_uuid = f.flow_uuid) THEN
@@ -260,7 +290,8 @@ BEGIN
         END IF;
         RETURN CASE WHEN f.state = 'SUSPENDING' THEN 'SUSPENDED' WHEN NOT waits THEN 'READY' END;
     END IF;
-    IF EXISTS (SELECT FROM pawl_saga.junctions j JOIN pawl_saga.definitions d ON d.definition_uuid = f.definition_uuid AND j.node = d.last_node
+    IF EXISTS (SELECT FROM pawl_saga.junctions j
+        JOIN pawl_saga.definitions d ON d.definition_uuid = f.definition_uuid AND j.node = d.last_node
                 WHERE j.flow_uuid = f.flow_uuid AND NOT j.backward AND j.blockers = 0) THEN
         RETURN 'SUCCESS';
     END IF;
@@ -268,15 +299,18 @@ BEGIN
         RETURN NULL;
     END IF;
     IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = f.flow_uuid AND NOT t.dropped
-                  AND (t.state IN ('FAILURE', 'REVERT_FAILURE', 'RUNNING', 'REVERTING') OR t.state = 'SUCCESS' AND t.intention = 'REVERT'))
+                  AND (t.state IN ('FAILURE', 'REVERT_FAILURE', 'RUNNING', 'REVERTING') OR t.state = 'SUCCESS'
+                      AND t.intention = 'REVERT'))
        OR EXISTS (SELECT FROM pawl_saga.retries r WHERE r.flow_uuid = f.flow_uuid AND NOT r.dropped
-                     AND (r.state IN ('FAILURE', 'REVERT_FAILURE', 'RUNNING', 'REVERTING', 'RETRYING') OR r.state = 'SUCCESS' AND r.intention IN ('REVERT', 'RETRY'))) THEN
+                     AND (r.state IN ('FAILURE', 'REVERT_FAILURE', 'RUNNING', 'REVERTING', 'RETRYING')
+           OR r.state = 'SUCCESS' AND r.intention IN ('REVERT', 'RETRY'))) THEN
         RETURN 'FAILURE';
     END IF;
     RETURN 'REVERTED';
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._outcome(pawl_saga.flows) IS 'internal: the state that a flow ends in when no work is in progress';
+COMMENT ON FUNCTION pawl_saga._outcome(pawl_saga.flows) IS
+'internal: the state that a flow ends in when no work is in progress';
 
 CREATE FUNCTION pawl_saga._finish(flows uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -295,7 +329,8 @@ BEGIN
         FOR turn IN 1..10 LOOP
             SELECT x.* INTO f FROM pawl_saga.flows x WHERE x.flow_uuid = flow AND x.state IN ('RUNNING', 'SUSPENDING')
                AND NOT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = x.flow_uuid
-                                  AND (t.state = 'RUNNING' OR t.state = 'REVERTING' OR (t.due_at IS NULL AND t.state = ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}'::text[]))));
+                                  AND (t.state = 'RUNNING' OR t.state = 'REVERTING' OR (t.due_at IS NULL
+                                      AND t.state = ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}'::text[]))));
             EXIT WHEN NOT FOUND;
             outcome := pawl_saga._outcome(f);
             IF outcome = 'READY' THEN

@@ -23,8 +23,10 @@ GRANT UPDATE (priority, max_attempts) ON pawl_saga.jobs TO pawl_operator;
 -- pawl_saga.time_out_tasks sets flows aside with the rights of its caller
 GRANT INSERT (flow_uuid, duty, due_at, sqlstate, message), UPDATE (duty, attempts, due_at, sqlstate, message), DELETE
     ON pawl_saga.set_aside TO pawl_admin, pawl_operator;
--- an INSERT into a log is a request for a state change, made with the caller's rights on the row; states of retries follow from atoms
+-- an INSERT into a log is a request for a state change, made with the caller's rights on
+-- the row; states of retries follow from atoms
 GRANT INSERT ON pawl_saga.flow_transitions, pawl_saga.task_transitions, pawl_saga.job_transitions,
     pawl_saga.flow_transitions_log, pawl_saga.task_transitions_log, pawl_saga.job_transitions_log
     TO pawl_admin, pawl_operator, pawl_worker;
-GRANT INSERT, DELETE ON pawl_saga.definitions, pawl_saga.nodes, pawl_saga.edges, pawl_saga.votes, pawl_saga.parameters TO pawl_admin;
+GRANT INSERT, DELETE ON pawl_saga.definitions, pawl_saga.nodes, pawl_saga.edges, pawl_saga.votes,
+    pawl_saga.parameters TO pawl_admin;

@@ -3,7 +3,8 @@
 CREATE FUNCTION pawl_saga.may_execute(old pawl_saga.tasks, new pawl_saga.tasks) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS $function$BEGIN
-    RETURN new.blockers OPERATOR(pg_catalog.=) 0 AND new.intention OPERATOR(pg_catalog.=) 'EXECUTE' AND old.due_at IS NULL;
+    RETURN new.blockers OPERATOR(pg_catalog.=) 0 AND new.intention OPERATOR(pg_catalog.=) 'EXECUTE'
+        AND old.due_at IS NULL;
 END$function$;
 COMMENT ON FUNCTION pawl_saga.may_execute(pawl_saga.tasks, pawl_saga.tasks) IS
 'Guard: the task is to be executed, and all atoms before it are done. old, new: the row before and after.
@@ -13,7 +14,8 @@ pawl_saga.may_execute(t, t) FROM pawl_saga.tasks t';
 CREATE FUNCTION pawl_saga.may_revert(old pawl_saga.tasks, new pawl_saga.tasks) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS $function$BEGIN
-    RETURN new.blockers OPERATOR(pg_catalog.=) 0 AND new.intention OPERATOR(pg_catalog.=) 'REVERT' AND old.due_at IS NULL;
+    RETURN new.blockers OPERATOR(pg_catalog.=) 0 AND new.intention OPERATOR(pg_catalog.=) 'REVERT'
+        AND old.due_at IS NULL;
 END$function$;
 COMMENT ON FUNCTION pawl_saga.may_revert(pawl_saga.tasks, pawl_saga.tasks) IS
 'Guard: the task is to be reverted, and all atoms behind it are reverted. old, new: the row before and after.
@@ -31,7 +33,9 @@ pawl_saga.may_lose_another(t, t) FROM pawl_saga.tasks t';
 CREATE FUNCTION pawl_saga.flow_begins_anew(old pawl_saga.tasks, new pawl_saga.tasks) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
-AS $function$BEGIN RETURN (SELECT f.state = 'PENDING' FROM pawl_saga.flows f WHERE f.flow_uuid = new.flow_uuid); END$function$;
+AS $function$BEGIN
+    RETURN (SELECT f.state = 'PENDING' FROM pawl_saga.flows f WHERE f.flow_uuid = new.flow_uuid);
+END$function$;
 COMMENT ON FUNCTION pawl_saga.flow_begins_anew(pawl_saga.tasks, pawl_saga.tasks) IS
 'Guard: the flow of the task was reset. old, new: the row before and after.
 Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader. Example: SELECT
@@ -40,7 +44,9 @@ pawl_saga.flow_begins_anew(t, t) FROM pawl_saga.tasks t';
 CREATE FUNCTION pawl_saga.flow_of_retry_begins_anew(old pawl_saga.retries, new pawl_saga.retries) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
-AS $function$BEGIN RETURN (SELECT f.state = 'PENDING' FROM pawl_saga.flows f WHERE f.flow_uuid = new.flow_uuid); END$function$;
+AS $function$BEGIN
+    RETURN (SELECT f.state = 'PENDING' FROM pawl_saga.flows f WHERE f.flow_uuid = new.flow_uuid);
+END$function$;
 COMMENT ON FUNCTION pawl_saga.flow_of_retry_begins_anew(pawl_saga.retries, pawl_saga.retries) IS
 'Guard: the flow of the retry was reset. old, new: the row before and after.
 Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader. Example: SELECT
@@ -54,9 +60,11 @@ SET enable_seqscan = off
 AS $function$
 BEGIN
     RETURN NOT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = old.flow_uuid
-                          AND (t.state = 'RUNNING' OR t.state = 'REVERTING' OR (t.due_at IS NULL AND t.state = ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}'::text[]))))
+                          AND (t.state = 'RUNNING' OR t.state = 'REVERTING' OR (t.due_at IS NULL
+                              AND t.state = ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}'::text[]))))
        AND pawl_saga._outcome(old) IS NOT DISTINCT FROM new.state
-       AND (new.state <> 'SUCCESS' OR NOT EXISTS (SELECT FROM pawl_saga.atoms a WHERE a.flow_uuid = old.flow_uuid AND NOT a.dropped AND a.state NOT IN ('SUCCESS', 'IGNORE')));
+       AND (new.state <> 'SUCCESS' OR NOT EXISTS (SELECT FROM pawl_saga.atoms a
+           WHERE a.flow_uuid = old.flow_uuid AND NOT a.dropped AND a.state NOT IN ('SUCCESS', 'IGNORE')));
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.may_end(pawl_saga.flows, pawl_saga.flows) IS
@@ -71,7 +79,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     RETURN pg_has_role('pawl_operator', 'MEMBER')
-        OR old.state = 'REVERTED' AND NOT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = old.flow_uuid AND t.state = 'SUCCESS');
+        OR old.state = 'REVERTED'
+        AND NOT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = old.flow_uuid AND t.state = 'SUCCESS');
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.may_reset(pawl_saga.flows, pawl_saga.flows) IS

@@ -1,4 +1,5 @@
--- The log of intentions: what an atom was to do next, each time that it changed. State changes are in the logs; decisions without one are here.
+-- The log of intentions: what an atom was to do next, each time that it changed. State changes are in the logs;
+-- decisions without one are here.
 
 CREATE TABLE pawl_saga.intentions (
     flow_uuid uuid NOT NULL REFERENCES pawl_saga.flows ON DELETE CASCADE,
@@ -13,7 +14,9 @@ CREATE TABLE pawl_saga.intentions (
     changed_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     PRIMARY KEY (flow_uuid, node, change_uuid)
 );
-COMMENT ON TABLE pawl_saga.intentions IS 'every change of an atom''s intention, in the order of change_uuid; each begins with EXECUTE. Written by triggers alone';
+COMMENT ON TABLE pawl_saga.intentions IS
+'every change of an atom''s intention, in the order of change_uuid; each begins with EXECUTE. Written by '
+'triggers alone';
 COMMENT ON COLUMN pawl_saga.intentions.to_state IS 'the state after the statement that changed it; from_state: before';
 SELECT pg_catalog.pg_extension_config_dump('pawl_saga.intentions', '');
 
@@ -27,7 +30,8 @@ DECLARE
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks', 'pawl_saga.retries');
 BEGIN
     INSERT INTO pawl_saga.intentions (flow_uuid, node, from_intention, to_intention, from_state, to_state, processor)
-    VALUES (NEW.flow_uuid, NEW.node, OLD.intention, NEW.intention, OLD.state, NEW.state, nullif(current_setting('pawl.processor', true), ''));
+    VALUES (NEW.flow_uuid, NEW.node, OLD.intention, NEW.intention, OLD.state, NEW.state,
+        nullif(current_setting('pawl.processor', true), ''));
     RETURN NULL;
 END
 $function$;
@@ -55,5 +59,6 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._intention_kept() IS 'internal: rejects changes of the log of intentions; PW006';
-CREATE TRIGGER kept BEFORE UPDATE OR TRUNCATE ON pawl_saga.intentions FOR EACH STATEMENT EXECUTE FUNCTION pawl_saga._intention_kept();
+CREATE TRIGGER kept BEFORE UPDATE OR TRUNCATE ON pawl_saga.intentions
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl_saga._intention_kept();
 CREATE TRIGGER kept_row BEFORE DELETE ON pawl_saga.intentions FOR EACH ROW EXECUTE FUNCTION pawl_saga._intention_kept();

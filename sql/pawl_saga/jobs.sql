@@ -28,7 +28,9 @@ COMMENT ON COLUMN pawl_saga.jobs.flow IS 'the name of the definition that a cond
 COMMENT ON COLUMN pawl_saga.jobs.flow_uuid IS 'the flow that was started for it';
 COMMENT ON COLUMN pawl_saga.jobs.due_at IS 'infinity: it cannot be claimed (trashed); a time: not before';
 COMMENT ON COLUMN pawl_saga.jobs.max_attempts IS 'a job that was taken so often and given up again is trashed';
-COMMENT ON COLUMN pawl_saga.jobs.session_lock IS 'the number of the advisory lock that the owner''s session holds as long as it lives; null: the claim has its lease alone';
+COMMENT ON COLUMN pawl_saga.jobs.session_lock IS
+'the number of the advisory lock that the owner''s session holds as long as it lives; null: the claim has '
+'its lease alone';
 CREATE INDEX jobs_tied ON pawl_saga.jobs (session_lock) WHERE session_lock IS NOT NULL;
 SELECT pg_catalog.pg_extension_config_dump('pawl_saga.jobs', '');
 
@@ -62,7 +64,8 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._job_entered() IS 'internal: what a job remembers of the state it enters; one that was abandoned too often is trashed';
+COMMENT ON FUNCTION pawl_saga._job_entered() IS
+'internal: what a job remembers of the state it enters; one that was abandoned too often is trashed';
 CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_saga.jobs
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION pawl_saga._job_entered();
 
@@ -74,29 +77,36 @@ AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.jobs');
 BEGIN
-    IF (OLD.state = 'CLAIMED' AND OLD.owner = current_setting('pawl.processor', true)) IS NOT TRUE AND NOT pg_has_role('pawl_operator', 'MEMBER') THEN
-        PERFORM pawl.raise('42501', format('permission denied to change job "%s"', OLD.name), format('It is %s: only its owner can change it.', OLD.state), 'select pawl_saga.claim_job(...)');
+    IF (OLD.state = 'CLAIMED' AND OLD.owner = current_setting('pawl.processor', true)) IS NOT TRUE
+        AND NOT pg_has_role('pawl_operator', 'MEMBER') THEN
+        PERFORM pawl.raise('42501', format('permission denied to change job "%s"', OLD.name),
+            format('It is %s: only its owner can change it.', OLD.state), 'select pawl_saga.claim_job(...)');
     END IF;
     RETURN NEW;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._job_kept() IS 'internal: keeps jobs as they are but for their owner; 42501';
 CREATE TRIGGER kept BEFORE UPDATE OF flow_uuid, session_lock, due_at, trashed_at, trashed_for ON pawl_saga.jobs
-    FOR EACH ROW WHEN ((OLD.flow_uuid IS DISTINCT FROM NEW.flow_uuid OR OLD.session_lock IS DISTINCT FROM NEW.session_lock OR OLD.due_at IS DISTINCT FROM NEW.due_at
-                            OR OLD.trashed_at IS DISTINCT FROM NEW.trashed_at OR OLD.trashed_for IS DISTINCT FROM NEW.trashed_for))
+    FOR EACH ROW WHEN ((OLD.flow_uuid IS DISTINCT FROM NEW.flow_uuid
+        OR OLD.session_lock IS DISTINCT FROM NEW.session_lock OR OLD.due_at IS DISTINCT FROM NEW.due_at
+                            OR OLD.trashed_at IS DISTINCT FROM NEW.trashed_at
+                            OR OLD.trashed_for IS DISTINCT FROM NEW.trashed_for))
     EXECUTE FUNCTION pawl_saga._job_kept();
 
-CREATE FUNCTION pawl_saga.post(name text, flow text DEFAULT NULL, inputs jsonb DEFAULT '{}', details jsonb DEFAULT '{}', priority text DEFAULT 'NORMAL', board text DEFAULT 'default')
+CREATE FUNCTION pawl_saga.post(name text, flow text DEFAULT NULL, inputs jsonb DEFAULT '{}', details jsonb DEFAULT '{}',
+    priority text DEFAULT 'NORMAL', board text DEFAULT 'default')
 RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     made uuid := pawl.uuid_v7();
-    weight integer := CASE priority WHEN 'VERY_HIGH' THEN 100 WHEN 'HIGH' THEN 75 WHEN 'NORMAL' THEN 50 WHEN 'LOW' THEN 25 WHEN 'VERY_LOW' THEN 0 END;
+    weight integer := CASE priority WHEN 'VERY_HIGH' THEN 100 WHEN 'HIGH' THEN 75 WHEN 'NORMAL' THEN 50
+        WHEN 'LOW' THEN 25 WHEN 'VERY_LOW' THEN 0 END;
 BEGIN
     IF weight IS NULL THEN
-        PERFORM pawl.raise('22023', format('unknown priority "%s"', priority), NULL, 'VERY_HIGH, HIGH, NORMAL, LOW, VERY_LOW');
+        PERFORM pawl.raise('22023', format('unknown priority "%s"', priority), NULL,
+            'VERY_HIGH, HIGH, NORMAL, LOW, VERY_LOW');
     END IF;
     INSERT INTO pawl_saga.jobs (job_uuid, name, flow, inputs, details, priority, board)
     VALUES (made, post.name, post.flow, coalesce(post.inputs, '{}'), coalesce(post.details, '{}'), weight, post.board);
@@ -125,7 +135,8 @@ BEGIN
     ELSIF j.owner IS NULL THEN
         PERFORM pawl.raise('P0002', format('job "%s" has no owner', j.name), format('Job %s is %s.', job, j.state));
     ELSIF j.owner IS DISTINCT FROM _owned_job.processor THEN
-        PERFORM pawl.raise('PW004', format('job "%s" belongs to another owner', j.name), format('Job %s: its owner is "%s".', job, j.owner));
+        PERFORM pawl.raise('PW004', format('job "%s" belongs to another owner', j.name),
+            format('Job %s: its owner is "%s".', job, j.owner));
     END IF;
     PERFORM set_config('pawl.processor', processor, true);
     RETURN j;
@@ -152,9 +163,11 @@ BEGIN
     IF NOT FOUND OR j.state = 'COMPLETE' OR j.trashed_at IS NOT NULL THEN
         PERFORM pawl.raise('P0002', format('there is no job %s to claim', job));
     ELSIF j.state = 'CLAIMED' THEN
-        PERFORM pawl.raise('55000', format('job "%s" is already claimed', j.name), format('Job %s: its owner is "%s".', job, j.owner));
+        PERFORM pawl.raise('55000', format('job "%s" is already claimed', j.name),
+            format('Job %s: its owner is "%s".', job, j.owner));
     END IF;
-    UPDATE pawl_saga.jobs x SET state = 'CLAIMED', owner = processor, lease_until = clock_timestamp() + lease WHERE x.job_uuid = job RETURNING x.fence INTO j.fence;
+    UPDATE pawl_saga.jobs x SET state = 'CLAIMED', owner = processor, lease_until = clock_timestamp() + lease
+        WHERE x.job_uuid = job RETURNING x.fence INTO j.fence;
     RETURN j.fence;
 END
 $function$;
@@ -218,7 +231,8 @@ AS $function$
 DECLARE
     j pawl_saga.jobs := pawl_saga._owned_job(job, processor);
 BEGIN
-    UPDATE pawl_saga.jobs x SET state = 'UNCLAIMED', trashed_at = clock_timestamp(), trashed_for = reason, due_at = 'infinity' WHERE x.job_uuid = j.job_uuid;
+    UPDATE pawl_saga.jobs x SET state = 'UNCLAIMED', trashed_at = clock_timestamp(), trashed_for = reason,
+        due_at = 'infinity' WHERE x.job_uuid = j.job_uuid;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.trash_job(uuid, text, text) IS
@@ -262,7 +276,8 @@ DECLARE
     there bigint;
 BEGIN
     LOOP
-        SELECT count(*) INTO there FROM pawl_saga.jobs j WHERE j.board = wait_for_jobs.board AND j.state = 'UNCLAIMED' AND j.due_at IS NULL;
+        SELECT count(*) INTO there FROM pawl_saga.jobs j
+            WHERE j.board = wait_for_jobs.board AND j.state = 'UNCLAIMED' AND j.due_at IS NULL;
         EXIT WHEN there > 0;
         IF clock_timestamp() >= until THEN
             PERFORM pawl.raise('P0002', format('there are no jobs on board "%s"', board));
@@ -278,7 +293,8 @@ timeout: default null: none.
 Errors: P0002 no jobs within the timeout. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
 Example: SELECT pawl_saga.wait_for_jobs(timeout => ''1 s'')';
 
--- The conductor: any number of sessions may run it, under one name; what it does is transactions, so it never dies half-way.
+-- The conductor: any number of sessions may run it, under one name; what it does is
+-- transactions, so it never dies half-way.
 CREATE FUNCTION pawl_saga.conductor() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 RETURN '019b0000-0000-7000-8000-00000005a9a0'::pg_catalog.text;
@@ -307,13 +323,15 @@ BEGIN
         PERFORM pawl_saga.consume_job(job.job_uuid, pawl_saga.conductor());
         done := done + 1;
     END LOOP;
-    FOR job IN SELECT c.* FROM pawl.claim(NULL::pawl_saga.jobs, 'claim', pawl_saga.conductor(), '100 years', batch, 'default') c LOOP
+    FOR job IN SELECT c.*
+        FROM pawl.claim(NULL::pawl_saga.jobs, 'claim', pawl_saga.conductor(), '100 years', batch, 'default') c LOOP
         BEGIN
             IF job.flow_uuid IS NULL THEN
                 job.flow_uuid := pawl_saga.start(job.flow, job.inputs);
                 PERFORM set_config('pawl.processor', pawl_saga.conductor(), true);
                 UPDATE pawl_saga.jobs j SET flow_uuid = job.flow_uuid WHERE j.job_uuid = job.job_uuid;
-            ELSIF NOT EXISTS (SELECT FROM pawl_saga.flows f WHERE f.flow_uuid = job.flow_uuid AND f.state IN ('SUSPENDING', 'SUSPENDED')) THEN
+            ELSIF NOT EXISTS (SELECT FROM pawl_saga.flows f
+                    WHERE f.flow_uuid = job.flow_uuid AND f.state IN ('SUSPENDING', 'SUSPENDED')) THEN
                 PERFORM pawl_saga.resume(job.flow_uuid);
             END IF;
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN

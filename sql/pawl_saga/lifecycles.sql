@@ -14,7 +14,8 @@ SELECT pawl.enable_queue('pawl_saga.tasks', owner => 'worker', lease => 'lease_u
     queue => 'queue');
 SELECT pawl.enable_timers('pawl_saga.tasks', due => 'due_at');
 SELECT pawl.set_claiming('pawl_saga.tasks', claim => ARRAY['execute', 'revert'],
-    claim_order => 'priority desc, flow_uuid', lease_time => '60 s', on_expiry => 'lost', on_expiry_else => 'settle', operator_events => ARRAY['time_out', 'resolve']);
+    claim_order => 'priority desc, flow_uuid', lease_time => '60 s', on_expiry => 'lost', on_expiry_else => 'settle',
+    operator_events => ARRAY['time_out', 'resolve']);
 SELECT pawl.enable_events('pawl_saga.tasks', wake => true);
 SELECT pawl.enforce('pawl_saga.retries', 'state', 'pawl_saga.retry');
 SELECT pawl.enable_log('pawl_saga.retries', log_name => 'retry_transitions');

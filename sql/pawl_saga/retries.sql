@@ -17,7 +17,8 @@ BEGIN
       FROM pawl_saga.votes v JOIN pawl_saga.tasks s ON s.flow_uuid = flow AND s.node = v.source AND s.state = 'SUCCESS'
      WHERE v.definition_uuid = definition AND v.target = _vote.node;
     FOR vote IN
-        SELECT v.depth, v.decider, s.state, s.result FROM pawl_saga.votes v LEFT JOIN pawl_saga.tasks s ON s.flow_uuid = flow AND s.node = v.source
+        SELECT v.depth, v.decider, s.state, s.result FROM pawl_saga.votes v
+        LEFT JOIN pawl_saga.tasks s ON s.flow_uuid = flow AND s.node = v.source
          WHERE v.definition_uuid = definition AND v.target = _vote.node ORDER BY v.link
     LOOP
         CONTINUE WHEN vote.state = 'IGNORE';
@@ -26,9 +27,11 @@ BEGIN
         ELSIF vote.decider ? 'when_result_in' THEN
             says := vote.decider -> 'when_result_in' @> coalesce(vote.result, 'null');
         ELSE
-            says := pawl_saga._ask(pawl_saga._function(vote.decider ->> 'function', 'jsonb'), history, definer)::boolean;
+            says := pawl_saga._ask(pawl_saga._function(vote.decider ->> 'function', 'jsonb'), history,
+                definer)::boolean;
         END IF;
-        IF says IS NOT TRUE AND (widest IS NULL OR array_position('{ATOM,NEIGHBORS,FLOW,ALL}', vote.depth) > array_position('{ATOM,NEIGHBORS,FLOW,ALL}', widest)) THEN
+        IF says IS NOT TRUE AND (widest IS NULL OR array_position('{ATOM,NEIGHBORS,FLOW,ALL}',
+                vote.depth) > array_position('{ATOM,NEIGHBORS,FLOW,ALL}', widest)) THEN
             widest := vote.depth;
         END IF;
     END LOOP;
@@ -49,16 +52,19 @@ DECLARE
     turned boolean;
 BEGIN
     IF depth = 'ALL' THEN
-        SELECT ignored || coalesce(array_agg(b.node), '{}') INTO ignored FROM pawl_saga._behind(definition, _ignore.node) b;
+        SELECT ignored || coalesce(array_agg(b.node), '{}') INTO ignored
+            FROM pawl_saga._behind(definition, _ignore.node) b;
     ELSIF depth = 'FLOW' THEN
         -- tasks that are reached without leaving or entering a flow
         WITH RECURSIVE near (node) AS (
             SELECT _ignore.node
-            UNION SELECT e.to_node FROM near n JOIN pawl_saga.edges e ON e.definition_uuid = definition AND e.from_node = n.node AND e.to_kind = 'task')
+            UNION SELECT e.to_node FROM near n
+            JOIN pawl_saga.edges e ON e.definition_uuid = definition AND e.from_node = n.node AND e.to_kind = 'task')
         SELECT array_agg(n.node) INTO ignored FROM near n;
     ELSIF depth = 'NEIGHBORS' THEN
         SELECT ignored || coalesce(array_agg(e.to_node), '{}') INTO ignored
-          FROM pawl_saga.edges e WHERE e.definition_uuid = definition AND e.from_node = _ignore.node AND e.to_kind = 'task';
+          FROM pawl_saga.edges e
+          WHERE e.definition_uuid = definition AND e.from_node = _ignore.node AND e.to_kind = 'task';
     END IF;
     -- what was to be reverted is counted forward from now on
     UPDATE pawl_saga.retries r SET intention = 'IGNORE', due_at = NULL
@@ -70,13 +76,18 @@ BEGIN
         PERFORM pawl_saga._recount(flow);
     END IF;
     -- those behind first: when the first one passes on, they are ignored already
-    UPDATE pawl_saga.retries r SET state = 'IGNORE', intention = 'IGNORE' WHERE r.flow_uuid = flow AND r.node = ANY (ignored) AND r.state = 'PENDING' AND r.blockers > 0;
-    UPDATE pawl_saga.tasks t SET state = 'IGNORE', intention = 'IGNORE' WHERE t.flow_uuid = flow AND t.node = ANY (ignored) AND t.state = 'PENDING' AND t.blockers > 0;
-    UPDATE pawl_saga.retries r SET state = 'IGNORE', intention = 'IGNORE' WHERE r.flow_uuid = flow AND r.node = ANY (ignored) AND r.state = 'PENDING';
-    UPDATE pawl_saga.tasks t SET state = 'IGNORE', intention = 'IGNORE' WHERE t.flow_uuid = flow AND t.node = ANY (ignored) AND t.state = 'PENDING';
+    UPDATE pawl_saga.retries r SET state = 'IGNORE', intention = 'IGNORE'
+        WHERE r.flow_uuid = flow AND r.node = ANY (ignored) AND r.state = 'PENDING' AND r.blockers > 0;
+    UPDATE pawl_saga.tasks t SET state = 'IGNORE', intention = 'IGNORE'
+        WHERE t.flow_uuid = flow AND t.node = ANY (ignored) AND t.state = 'PENDING' AND t.blockers > 0;
+    UPDATE pawl_saga.retries r SET state = 'IGNORE', intention = 'IGNORE'
+        WHERE r.flow_uuid = flow AND r.node = ANY (ignored) AND r.state = 'PENDING';
+    UPDATE pawl_saga.tasks t SET state = 'IGNORE', intention = 'IGNORE'
+        WHERE t.flow_uuid = flow AND t.node = ANY (ignored) AND t.state = 'PENDING';
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._ignore(uuid, integer, text) IS 'internal: ignores a node, and as many behind it as a no reaches';
+COMMENT ON FUNCTION pawl_saga._ignore(uuid, integer, text) IS
+'internal: ignores a node, and as many behind it as a no reaches';
 
 -- One try of a retry: it runs and provides its next value.
 CREATE FUNCTION pawl_saga._try(flow uuid, node integer) RETURNS void
@@ -89,12 +100,15 @@ DECLARE
     provided jsonb := coalesce(how -> 'value', 'null');
     tried integer;
 BEGIN
-    UPDATE pawl_saga.retries r SET state = 'RUNNING' WHERE r.flow_uuid = flow AND r.node = _try.node AND r.state <> 'RUNNING';
-    SELECT count(*) FILTER (WHERE a.closed_at IS NULL) INTO tried FROM pawl_saga.attempts a WHERE a.flow_uuid = flow AND a.node = _try.node;
+    UPDATE pawl_saga.retries r SET state = 'RUNNING'
+        WHERE r.flow_uuid = flow AND r.node = _try.node AND r.state <> 'RUNNING';
+    SELECT count(*) FILTER (WHERE a.closed_at IS NULL) INTO tried FROM pawl_saga.attempts a
+        WHERE a.flow_uuid = flow AND a.node = _try.node;
     IF how ->> 'retry' LIKE '%ForEach' THEN
         left_over := pawl_saga._values_left(flow, node);
         IF cardinality(left_over) = 0 THEN
-            UPDATE pawl_saga.retries r SET state = 'FAILURE', value = NULL, failure = '{"message": "no elements left"}' WHERE r.flow_uuid = flow AND r.node = _try.node;
+            UPDATE pawl_saga.retries r SET state = 'FAILURE', value = NULL, failure = '{"message": "no elements left"}'
+                WHERE r.flow_uuid = flow AND r.node = _try.node;
             RETURN;
         END IF;
         provided := left_over[1];
@@ -102,8 +116,10 @@ BEGIN
         provided := to_jsonb(tried + 1);
     END IF;
     INSERT INTO pawl_saga.attempts (flow_uuid, node, attempt, value)
-    SELECT flow, _try.node, coalesce(max(a.attempt), 0) + 1, provided FROM pawl_saga.attempts a WHERE a.flow_uuid = flow AND a.node = _try.node;
-    UPDATE pawl_saga.retries r SET state = 'SUCCESS', value = provided, failure = NULL WHERE r.flow_uuid = flow AND r.node = _try.node;
+    SELECT flow, _try.node, coalesce(max(a.attempt), 0) + 1, provided FROM pawl_saga.attempts a
+    WHERE a.flow_uuid = flow AND a.node = _try.node;
+    UPDATE pawl_saga.retries r SET state = 'SUCCESS', value = provided, failure = NULL
+        WHERE r.flow_uuid = flow AND r.node = _try.node;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._try(uuid, integer) IS 'internal: runs a retry';
@@ -118,12 +134,15 @@ AS $function$
 DECLARE
     definition uuid := (SELECT f.definition_uuid FROM pawl_saga.flows f WHERE f.flow_uuid = flow);
 BEGIN
-    UPDATE pawl_saga.retries r SET state = 'RETRYING', intention = 'EXECUTE', due_at = NULL WHERE r.flow_uuid = flow AND r.node = _restart.node;
-    UPDATE pawl_saga.tasks t SET state = 'PENDING', intention = 'EXECUTE' FROM pawl_saga._behind(definition, _restart.node) b
+    UPDATE pawl_saga.retries r SET state = 'RETRYING', intention = 'EXECUTE', due_at = NULL
+        WHERE r.flow_uuid = flow AND r.node = _restart.node;
+    UPDATE pawl_saga.tasks t SET state = 'PENDING', intention = 'EXECUTE'
+        FROM pawl_saga._behind(definition, _restart.node) b
      WHERE t.flow_uuid = flow AND t.node = b.node;
     DELETE FROM pawl_saga.questions q USING pawl_saga._behind(definition, _restart.node) b
      WHERE q.flow_uuid = flow AND q.node = b.node;
-    UPDATE pawl_saga.retries r SET state = 'PENDING', intention = 'EXECUTE', value = NULL, failure = NULL, due_at = NULL FROM pawl_saga._behind(definition, _restart.node) b
+    UPDATE pawl_saga.retries r SET state = 'PENDING', intention = 'EXECUTE', value = NULL, failure = NULL, due_at = NULL
+        FROM pawl_saga._behind(definition, _restart.node) b
      WHERE r.flow_uuid = flow AND r.node = b.node;
     PERFORM pawl_saga._recount(flow);
     PERFORM pawl_saga._try(flow, node);
@@ -150,7 +169,8 @@ BEGIN
             RETURN;
         END IF;
         IF r.due_at IS NULL AND r.controller ? 'backoff' THEN
-            SELECT count(*) INTO tried FROM pawl_saga.attempts a WHERE a.flow_uuid = r.flow_uuid AND a.node = r.node AND a.closed_at IS NULL;
+            SELECT count(*) INTO tried FROM pawl_saga.attempts a
+                WHERE a.flow_uuid = r.flow_uuid AND a.node = r.node AND a.closed_at IS NULL;
             r.due_at := clock_timestamp() + pawl.backoff(greatest(tried, 1), r.controller -> 'backoff');
             UPDATE pawl_saga.retries x SET due_at = r.due_at WHERE x.flow_uuid = r.flow_uuid AND x.node = r.node;
         END IF;
@@ -160,17 +180,23 @@ BEGIN
     ELSIF r.intention = 'REVERT' AND r.state = 'FAILURE' AND NOT pawl_saga._is_decided(f.flow_uuid, r.node) THEN
         RETURN;
     ELSIF r.intention = 'REVERT' AND r.state IN ('SUCCESS', 'FAILURE', 'REVERTING') THEN
-        UPDATE pawl_saga.retries x SET state = 'REVERTING', due_at = NULL WHERE x.flow_uuid = r.flow_uuid AND x.node = r.node AND x.state <> 'REVERTING';
-        UPDATE pawl_saga.attempts a SET closed_at = clock_timestamp() WHERE a.flow_uuid = r.flow_uuid AND a.node = r.node AND a.closed_at IS NULL;
-        UPDATE pawl_saga.retries x SET state = 'REVERTED', value = NULL WHERE x.flow_uuid = r.flow_uuid AND x.node = r.node;
+        UPDATE pawl_saga.retries x SET state = 'REVERTING', due_at = NULL
+            WHERE x.flow_uuid = r.flow_uuid AND x.node = r.node AND x.state <> 'REVERTING';
+        UPDATE pawl_saga.attempts a SET closed_at = clock_timestamp()
+            WHERE a.flow_uuid = r.flow_uuid AND a.node = r.node AND a.closed_at IS NULL;
+        UPDATE pawl_saga.retries x SET state = 'REVERTED', value = NULL
+            WHERE x.flow_uuid = r.flow_uuid AND x.node = r.node;
     ELSIF r.intention = 'REVERT' AND r.state IN ('RETRYING', 'RUNNING') THEN
         -- imported in the middle of an attempt: what came of it is unknown, and it is reverted from FAILURE
-        UPDATE pawl_saga.retries x SET state = 'RUNNING' WHERE x.flow_uuid = r.flow_uuid AND x.node = r.node AND x.state <> 'RUNNING';
-        UPDATE pawl_saga.retries x SET state = 'FAILURE', value = NULL, failure = '{"message": "unknown outcome"}' WHERE x.flow_uuid = r.flow_uuid AND x.node = r.node;
+        UPDATE pawl_saga.retries x SET state = 'RUNNING'
+            WHERE x.flow_uuid = r.flow_uuid AND x.node = r.node AND x.state <> 'RUNNING';
+        UPDATE pawl_saga.retries x SET state = 'FAILURE', value = NULL, failure = '{"message": "unknown outcome"}'
+            WHERE x.flow_uuid = r.flow_uuid AND x.node = r.node;
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._examine_retry(pawl_saga.flows, pawl_saga.retries) IS 'internal: what a retry that nothing blocks does next';
+COMMENT ON FUNCTION pawl_saga._examine_retry(pawl_saga.flows, pawl_saga.retries) IS
+'internal: what a retry that nothing blocks does next';
 
 -- Looks at a node that nothing blocks, and begins what is to be begun.
 CREATE FUNCTION pawl_saga._examine(flow uuid, node integer, asks boolean DEFAULT false) RETURNS void
@@ -194,9 +220,11 @@ BEGIN
         RETURN;
     END IF;
     IF n.kind = 'retry' THEN
-        SELECT x.* INTO r FROM pawl_saga.retries x WHERE x.flow_uuid = flow AND x.node = _examine.node AND x.blockers = 0;
+        SELECT x.* INTO r FROM pawl_saga.retries x
+            WHERE x.flow_uuid = flow AND x.node = _examine.node AND x.blockers = 0;
     ELSE
-        SELECT x.* INTO t FROM pawl_saga.tasks x WHERE x.flow_uuid = flow AND x.node = _examine.node AND x.blockers = 0 AND x.state = 'PENDING' AND x.intention = 'EXECUTE';
+        SELECT x.* INTO t FROM pawl_saga.tasks x WHERE x.flow_uuid = flow AND x.node = _examine.node AND x.blockers = 0
+            AND x.state = 'PENDING' AND x.intention = 'EXECUTE';
     END IF;
     IF r.node IS NULL AND t.node IS NULL THEN
         RETURN;
@@ -204,7 +232,8 @@ BEGIN
     IF coalesce(r.state, t.state) = 'PENDING' AND coalesce(r.intention, t.intention) = 'EXECUTE' THEN
         IF n.votes AND NOT asks
            AND EXISTS (SELECT FROM pawl_saga.votes v
-                        WHERE v.definition_uuid = f.definition_uuid AND v.target = _examine.node AND v.decider ? 'function')
+                        WHERE v.definition_uuid = f.definition_uuid AND v.target = _examine.node
+                            AND v.decider ? 'function')
            AND pawl_saga._left_question(flow, node, NULL) THEN
             RETURN;
         END IF;
@@ -223,9 +252,11 @@ BEGIN
             RETURN;
         END IF;
         IF n.may_miss AND f.state = 'RUNNING' THEN
-            SELECT a.parameter INTO missing FROM pawl_saga._arguments(flow, node) a WHERE NOT a.found AND NOT a.optional LIMIT 1;
+            SELECT a.parameter INTO missing FROM pawl_saga._arguments(flow, node) a
+                WHERE NOT a.found AND NOT a.optional LIMIT 1;
             IF FOUND THEN
-                PERFORM pawl_saga._break(flow, jsonb_build_object('message', format('no atom provides "%s", which "%s" requires', missing, n.name), 'atom', n.name));
+                PERFORM pawl_saga._break(flow, jsonb_build_object('message',
+                    format('no atom provides "%s", which "%s" requires', missing, n.name), 'atom', n.name));
                 RETURN;
             END IF;
         END IF;

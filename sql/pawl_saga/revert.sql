@@ -14,7 +14,8 @@ BEGIN
     IF coalesce(reason, '') = '' THEN
         PERFORM pawl.raise('22004', 'reason is required to revert a flow', NULL, 'reason => ''...''');
     ELSIF f.state = 'PENDING' OR f.state = 'REVERTED' THEN
-        PERFORM pawl.raise('55000', 'the flow has nothing to revert', format('Flow %s is in state "%s".', flow, f.state),
+        PERFORM pawl.raise('55000', 'the flow has nothing to revert',
+            format('Flow %s is in state "%s".', flow, f.state),
             CASE f.state WHEN 'REVERTED' THEN format('select pawl_saga.reset(%L, ''...'')', flow) END);
     END IF;
     outermost := pawl_saga._follow(true);
@@ -30,7 +31,8 @@ BEGIN
     IF f.state <> 'RUNNING' THEN
         UPDATE pawl_saga.flows x SET state = 'RUNNING' WHERE x.flow_uuid = flow;
     END IF;
-    UPDATE pawl_saga.flows x SET problem = jsonb_build_object('message', 'reverted by hand') || why WHERE x.flow_uuid = flow AND NOT x.broken;
+    UPDATE pawl_saga.flows x SET problem = jsonb_build_object('message', 'reverted by hand') || why
+        WHERE x.flow_uuid = flow AND NOT x.broken;
     PERFORM pawl_saga._finish(ARRAY[flow]);
     IF outermost THEN
         PERFORM pawl_saga._followed();

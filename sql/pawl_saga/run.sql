@@ -1,13 +1,16 @@
--- Flows begin, run again, stop for a while, and are put right. Each function is an UPDATE that could be written by hand.
+-- Flows begin, run again, stop for a while, and are put right. Each function is an UPDATE
+-- that could be written by hand.
 
--- The queue of a task as it is written. One that only waits has nothing that a worker could do, unless a worker is to revert it.
+-- The queue of a task as it is written. One that only waits has nothing that a worker
+-- could do, unless a worker is to revert it.
 CREATE FUNCTION pawl_saga._queue(written jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT coalesce(written ->> 'queue', CASE
         WHEN written ->> 'execute' LIKE 'sql:%' THEN 'sql:'
-        WHEN (written ->> 'signal' IS NOT NULL OR written ->> 'wait_seconds' IS NOT NULL) AND coalesce(written ->> 'revert', 'sql:') LIKE 'sql:%' THEN 'sql:'
+        WHEN (written ->> 'signal' IS NOT NULL OR written ->> 'wait_seconds' IS NOT NULL)
+            AND coalesce(written ->> 'revert', 'sql:') LIKE 'sql:%' THEN 'sql:'
         ELSE 'default' END)
 $function$;
 COMMENT ON FUNCTION pawl_saga._queue(jsonb) IS 'internal: the queue that workers claim a task from';
@@ -18,21 +21,26 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    INSERT INTO pawl_saga.tasks (flow_uuid, node, name, blockers, priority, queue, execute, revert, timeout, revert_timeout, signal, wait, max_losses,
-                                traceparent, tracestate)
+    INSERT INTO pawl_saga.tasks (flow_uuid, node, name, blockers, priority, queue, execute, revert, timeout,
+        revert_timeout, signal, wait, max_losses, traceparent, tracestate)
     SELECT flow, n.node, n.name, n.waits_for, n.priority,
            pawl_saga._queue(n.written), coalesce(n.written ->> 'execute', n.name), n.written ->> 'revert',
-           make_interval(secs => (n.written ->> 'timeout_seconds')::double precision), make_interval(secs => (n.written ->> 'revert_timeout_seconds')::double precision),
-           n.written ->> 'signal', make_interval(secs => (n.written ->> 'wait_seconds')::double precision), coalesce((n.written ->> 'max_losses')::integer, 20),
+           make_interval(secs => (n.written ->> 'timeout_seconds')::double precision),
+           make_interval(secs => (n.written ->> 'revert_timeout_seconds')::double precision),
+           n.written ->> 'signal', make_interval(secs => (n.written ->> 'wait_seconds')::double precision),
+           coalesce((n.written ->> 'max_losses')::integer, 20),
            f.traceparent, f.tracestate
-      FROM pawl_saga.nodes n JOIN pawl_saga.flows f ON f.flow_uuid = flow WHERE n.definition_uuid = definition AND n.kind = 'task'
+      FROM pawl_saga.nodes n JOIN pawl_saga.flows f ON f.flow_uuid = flow
+      WHERE n.definition_uuid = definition AND n.kind = 'task'
        AND NOT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.node = n.node) ORDER BY n.node;
     INSERT INTO pawl_saga.retries (flow_uuid, node, name, blockers, controller, traceparent, tracestate)
     SELECT flow, n.node, n.name, n.waits_for, n.written, f.traceparent, f.tracestate
-      FROM pawl_saga.nodes n JOIN pawl_saga.flows f ON f.flow_uuid = flow WHERE n.definition_uuid = definition AND n.kind = 'retry'
+      FROM pawl_saga.nodes n JOIN pawl_saga.flows f ON f.flow_uuid = flow
+      WHERE n.definition_uuid = definition AND n.kind = 'retry'
        AND NOT EXISTS (SELECT FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.node = n.node) ORDER BY n.node;
     INSERT INTO pawl_saga.junctions (flow_uuid, node, blockers)
-    SELECT flow, n.node, n.waits_for FROM pawl_saga.nodes n WHERE n.definition_uuid = definition AND n.kind IN ('entry', 'end') ORDER BY n.node;
+    SELECT flow, n.node, n.waits_for FROM pawl_saga.nodes n
+    WHERE n.definition_uuid = definition AND n.kind IN ('entry', 'end') ORDER BY n.node;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._add_atoms(uuid, uuid) IS 'internal: makes the atoms, entries and ends of a flow';
@@ -46,15 +54,17 @@ DECLARE
     f pawl_saga.flows;
 BEGIN
     SELECT x.* INTO f FROM pawl_saga.flows x WHERE x.flow_uuid = flow FOR NO KEY UPDATE;
-    IF FOUND AND f.run <= 1 AND NOT EXISTS (SELECT FROM pawl_saga.junctions j WHERE j.flow_uuid = flow) AND NOT EXISTS (SELECT FROM pawl_saga.atoms a WHERE a.flow_uuid = flow) THEN
+    IF FOUND AND f.run <= 1 AND NOT EXISTS (SELECT FROM pawl_saga.junctions j WHERE j.flow_uuid = flow)
+        AND NOT EXISTS (SELECT FROM pawl_saga.atoms a WHERE a.flow_uuid = flow) THEN
         PERFORM pawl_saga._add_atoms(flow, f.definition_uuid);
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._fill_flow(uuid) IS 'internal: makes the atoms, entries and ends of a new flow, those of its definition, if it has none yet';
+COMMENT ON FUNCTION pawl_saga._fill_flow(uuid) IS
+'internal: makes the atoms, entries and ends of a new flow, those of its definition, if it has none yet';
 
-CREATE FUNCTION pawl_saga.create_flow(definition uuid, inputs jsonb DEFAULT '{}', defer_reverts boolean DEFAULT false, never_resolve boolean DEFAULT false,
-    flow uuid DEFAULT NULL, correlation_id uuid DEFAULT NULL)
+CREATE FUNCTION pawl_saga.create_flow(definition uuid, inputs jsonb DEFAULT '{}', defer_reverts boolean DEFAULT false,
+    never_resolve boolean DEFAULT false, flow uuid DEFAULT NULL, correlation_id uuid DEFAULT NULL)
 RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -71,11 +81,13 @@ BEGIN
         PERFORM pawl.raise('22023', 'inputs must be a JSON object', NULL, '{"name": value}');
     END IF;
     INSERT INTO pawl_saga.flows (flow_uuid, definition_uuid, name, inputs, defer_reverts, never_resolve, correlation_id)
-    VALUES (made, definition, what.name, create_flow.inputs, create_flow.defer_reverts, create_flow.never_resolve, coalesce(create_flow.correlation_id, pawl.uuid_v7()))
+    VALUES (made, definition, what.name, create_flow.inputs, create_flow.defer_reverts, create_flow.never_resolve,
+        coalesce(create_flow.correlation_id, pawl.uuid_v7()))
     ON CONFLICT (flow_uuid) DO NOTHING;
     IF NOT FOUND THEN
         PERFORM pawl.raise('23505', format('flow %s already exists', made),
-            (SELECT format('It is flow "%s", in state %s.', f.name, f.state) FROM pawl_saga.flows f WHERE f.flow_uuid = made), 'omit the id to get a new one');
+            (SELECT format('It is flow "%s", in state %s.', f.name, f.state) FROM pawl_saga.flows f
+                WHERE f.flow_uuid = made), 'omit the id to get a new one');
     END IF;
     PERFORM pawl_saga._fill_flow(made);
     RETURN made;
@@ -92,20 +104,23 @@ Example: SELECT pawl_saga.create_flow(d.definition_uuid, ''{"to": "Rome"}'') FRO
 d.name = ''trip''';
 
 -- The newest definition of a name.
-CREATE FUNCTION pawl_saga.start(name text, inputs jsonb DEFAULT '{}', defer_reverts boolean DEFAULT false, never_resolve boolean DEFAULT false, version integer DEFAULT NULL)
+CREATE FUNCTION pawl_saga.start(name text, inputs jsonb DEFAULT '{}', defer_reverts boolean DEFAULT false,
+    never_resolve boolean DEFAULT false, version integer DEFAULT NULL)
 RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    definition uuid := (SELECT d.definition_uuid FROM pawl_saga.definitions d WHERE d.name = start.name AND d.flow_uuid IS NULL AND (start.version IS NULL OR d.version = start.version)
+    definition uuid := (SELECT d.definition_uuid FROM pawl_saga.definitions d
+        WHERE d.name = start.name AND d.flow_uuid IS NULL AND (start.version IS NULL OR d.version = start.version)
                          ORDER BY d.version DESC LIMIT 1);
     made uuid;
 BEGIN
     IF definition IS NULL THEN
         PERFORM pawl.raise('PW008', format('unknown flow "%s"%s', name, coalesce(' version ' || version, '')), NULL,
             coalesce((SELECT 'defined: ' || string_agg(quote_literal(k.name), ', ' ORDER BY k.name)
-                        FROM (SELECT DISTINCT x.name FROM pawl_saga.definitions x WHERE x.flow_uuid IS NULL ORDER BY x.name LIMIT 20) k), 'select pawl_saga.define(...)'));
+                        FROM (SELECT DISTINCT x.name FROM pawl_saga.definitions x WHERE x.flow_uuid IS NULL
+                            ORDER BY x.name LIMIT 20) k), 'select pawl_saga.define(...)'));
     END IF;
     made := pawl_saga.create_flow(definition, inputs, defer_reverts, never_resolve);
     PERFORM pawl_saga.run(made);
@@ -149,7 +164,8 @@ BEGIN
       JOIN pawl_saga.nodes n ON n.definition_uuid = p.definition_uuid AND n.node = p.node
      WHERE f.flow_uuid = flow AND NOT p.optional AND NOT p.is_injected AND p.providers = '{}' AND NOT f.inputs ? p.name;
     IF missing IS NOT NULL THEN
-        PERFORM pawl.raise('22023', 'required values are not provided', format('Missing values are %s.', missing), 'inputs => ''{"name": value}''');
+        PERFORM pawl.raise('22023', 'required values are not provided', format('Missing values are %s.', missing),
+            'inputs => ''{"name": value}''');
     END IF;
 END
 $function$;
@@ -167,12 +183,14 @@ DECLARE
     f pawl_saga.flows := pawl_saga._lock(flow);
 BEGIN
     IF f.state IN ('RUNNING', 'SUSPENDING') THEN
-        PERFORM pawl.raise('55000', 'the flow is already running', format('Flow %s is in state "%s".', flow, f.state), format('select pawl_saga.resume(%L)', flow));
+        PERFORM pawl.raise('55000', 'the flow is already running', format('Flow %s is in state "%s".', flow, f.state),
+            format('select pawl_saga.resume(%L)', flow));
     END IF;
     IF f.state = 'REVERTED' THEN
         IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.state = 'SUCCESS') THEN
             PERFORM pawl.raise('55000', 'a rerun would discard work that was not reverted',
-                format('Flow %s: tasks that were not reverted are in SUCCESS.', flow), format('select pawl_saga.reset(%L, ''...'')', flow));
+                format('Flow %s: tasks that were not reverted are in SUCCESS.', flow),
+                format('select pawl_saga.reset(%L, ''...'')', flow));
         END IF;
         UPDATE pawl_saga.flows x SET state = 'PENDING' WHERE x.flow_uuid = flow;
     ELSIF f.state = 'RESUMING' THEN
@@ -269,12 +287,14 @@ BEGIN
         PERFORM pawl.raise('P0002', format('there is no task "%s" in flow %s', task, flow));
     END IF;
     IF t.state <> 'REVERT_FAILURE' THEN
-        PERFORM pawl.raise('55000', format('the revert of task "%s" has not failed', task), format('Flow %s: it is in state "%s".', flow, t.state));
+        PERFORM pawl.raise('55000', format('the revert of task "%s" has not failed', task),
+            format('Flow %s: it is in state "%s".', flow, t.state));
     END IF;
     RETURN t;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._failed_revert(uuid, text) IS 'internal: a task whose revert failed, locked; P0002, 55000';
+COMMENT ON FUNCTION pawl_saga._failed_revert(uuid, text) IS
+'internal: a task whose revert failed, locked; P0002, 55000';
 
 CREATE FUNCTION pawl_saga.resolve(flow uuid, task text, reason text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -288,7 +308,8 @@ BEGIN
     IF coalesce(reason, '') = '' THEN
         PERFORM pawl.raise('22004', 'reason is required to resolve a revert', NULL, 'reason => ''...''');
     END IF;
-    PERFORM set_config('pawl.event', 'resolve', true), set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
+    PERFORM set_config('pawl.event', 'resolve', true),
+        set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
     UPDATE pawl_saga.tasks x SET state = 'REVERTED' WHERE x.flow_uuid = flow AND x.node = t.node;
 END
 $function$;
@@ -310,7 +331,8 @@ DECLARE
     t pawl_saga.tasks := pawl_saga._failed_revert(flow, task);
 BEGIN
     IF (SELECT f.state FROM pawl_saga.flows f WHERE f.flow_uuid = flow) <> 'FAILURE' THEN
-        PERFORM pawl.raise('55000', 'the flow has not ended yet', NULL, format('select pawl_saga.retry_revert(%L, %L) when it is in FAILURE', flow, task));
+        PERFORM pawl.raise('55000', 'the flow has not ended yet', NULL,
+            format('select pawl_saga.retry_revert(%L, %L) when it is in FAILURE', flow, task));
     END IF;
     PERFORM set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
     UPDATE pawl_saga.tasks x SET due_at = NULL WHERE x.flow_uuid = flow AND x.node = t.node;

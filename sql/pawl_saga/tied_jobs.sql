@@ -1,4 +1,5 @@
--- Jobs that belong to a session: when it ends, however it ends, they are back on the board, without any lease having to run out.
+-- Jobs that belong to a session: when it ends, however it ends, they are back on the
+-- board, without any lease having to run out.
 
 -- A session that has jobs tied to it holds one advisory lock (0x73616761, its number), and the jobs say which.
 CREATE FUNCTION pawl_saga._session_locks() RETURNS TABLE (pid integer, number integer)
@@ -6,7 +7,8 @@ LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT l.pid, l.objid::bigint::integer FROM pg_locks l
-     WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid = 1935763297 AND l.mode = 'ExclusiveLock' AND l.granted
+     WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid = 1935763297 AND l.mode = 'ExclusiveLock'
+         AND l.granted
        AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
 $function$;
 COMMENT ON FUNCTION pawl_saga._session_locks() IS 'internal: the sessions of this database that have jobs tied to them';
@@ -28,7 +30,8 @@ BEGIN
             mine := NULL;
         END IF;
     END LOOP;
-    UPDATE pawl_saga.jobs x SET session_lock = mine, lease_until = clock_timestamp() + interval '100 years' WHERE x.job_uuid = j.job_uuid;
+    UPDATE pawl_saga.jobs x SET session_lock = mine, lease_until = clock_timestamp() + interval '100 years'
+        WHERE x.job_uuid = j.job_uuid;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.tie_job(uuid, text) IS
@@ -54,8 +57,10 @@ BEGIN
     done := 0;
     -- the jobs first and then the locks: a session whose job is seen here had its lock before
     SELECT array_agg(DISTINCT j.session_lock) INTO gone FROM pawl_saga.jobs j WHERE j.session_lock IS NOT NULL;
-    SELECT array_agg(g) INTO gone FROM unnest(gone) g WHERE g <> ALL (ARRAY(SELECT l.number FROM pawl_saga._session_locks() l));
-    FOR job IN SELECT j.job_uuid, j.owner FROM pawl_saga.jobs j WHERE j.session_lock = ANY (gone) AND j.state = 'CLAIMED'
+    SELECT array_agg(g) INTO gone FROM unnest(gone) g
+        WHERE g <> ALL (ARRAY(SELECT l.number FROM pawl_saga._session_locks() l));
+    FOR job IN SELECT j.job_uuid, j.owner FROM pawl_saga.jobs j
+        WHERE j.session_lock = ANY (gone) AND j.state = 'CLAIMED'
                 ORDER BY j.job_uuid LIMIT batch FOR NO KEY UPDATE SKIP LOCKED
     LOOP
         PERFORM set_config('pawl.processor', job.owner, true);  -- in the name of its owner

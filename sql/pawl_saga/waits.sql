@@ -1,4 +1,5 @@
--- Tasks without a handler: they wait for a signal, or for a time. They wait PENDING, so a flow that waits can be suspended at once.
+-- Tasks without a handler: they wait for a signal, or for a time. They wait PENDING, so a
+-- flow that waits can be suspended at once.
 
 -- A careful task may run now: it is put where workers find it, or begins to wait.
 CREATE FUNCTION pawl_saga._begin_task(t pawl_saga.tasks) RETURNS void
@@ -17,9 +18,11 @@ BEGIN
         UPDATE pawl_saga.tasks x SET wait_until = t.wait_until WHERE x.flow_uuid = t.flow_uuid AND x.node = t.node;
     END IF;
     IF t.signal IS NOT NULL THEN
-        SELECT s.* INTO came FROM pawl_saga.signals s WHERE s.flow_uuid = t.flow_uuid AND s.name = t.signal AND s.taken_at IS NULL ORDER BY s.signal_uuid LIMIT 1 FOR UPDATE;
+        SELECT s.* INTO came FROM pawl_saga.signals s WHERE s.flow_uuid = t.flow_uuid AND s.name = t.signal
+            AND s.taken_at IS NULL ORDER BY s.signal_uuid LIMIT 1 FOR UPDATE;
         IF FOUND THEN
-            UPDATE pawl_saga.signals s SET taken_at = clock_timestamp(), taken_by = t.node WHERE s.flow_uuid = t.flow_uuid AND s.signal_uuid = came.signal_uuid;
+            UPDATE pawl_saga.signals s SET taken_at = clock_timestamp(), taken_by = t.node
+                WHERE s.flow_uuid = t.flow_uuid AND s.signal_uuid = came.signal_uuid;
             PERFORM pawl_saga._end_wait(t, came.payload, NULL);
             RETURN;
         END IF;
@@ -27,13 +30,15 @@ BEGIN
     IF t.wait_until > clock_timestamp() THEN
         RETURN;
     ELSIF t.wait IS NULL THEN
-        PERFORM pawl_saga._end_wait(t, NULL, jsonb_build_object('message', format('signal "%s" did not arrive in time', t.signal), 'type', 'timeout'));
+        PERFORM pawl_saga._end_wait(t, NULL,
+            jsonb_build_object('message', format('signal "%s" did not arrive in time', t.signal), 'type', 'timeout'));
     ELSE
         PERFORM pawl_saga._end_wait(t, 'null', NULL);
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._begin_task(pawl_saga.tasks) IS 'internal: a careful task that nothing blocks can be claimed, or waits';
+COMMENT ON FUNCTION pawl_saga._begin_task(pawl_saga.tasks) IS
+'internal: a careful task that nothing blocks can be claimed, or waits';
 
 -- The state changes that a worker would make.
 CREATE FUNCTION pawl_saga._end_wait(t pawl_saga.tasks, outcome jsonb, problem jsonb) RETURNS void
@@ -45,15 +50,17 @@ SET pawl.token = ''
 AS $function$
 BEGIN
     UPDATE pawl_saga.tasks x SET due_at = NULL WHERE x.flow_uuid = t.flow_uuid AND x.node = t.node;
-    UPDATE pawl_saga.tasks x SET state = 'RUNNING', worker = pawl_saga.conductor() WHERE x.flow_uuid = t.flow_uuid AND x.node = t.node;
-    UPDATE pawl_saga.tasks x SET state = CASE WHEN problem IS NULL THEN 'SUCCESS' ELSE 'FAILURE' END, result = outcome, failure = problem
+    UPDATE pawl_saga.tasks x SET state = 'RUNNING', worker = pawl_saga.conductor()
+        WHERE x.flow_uuid = t.flow_uuid AND x.node = t.node;
+    UPDATE pawl_saga.tasks x
+        SET state = CASE WHEN problem IS NULL THEN 'SUCCESS' ELSE 'FAILURE' END, result = outcome, failure = problem
      WHERE x.flow_uuid = t.flow_uuid AND x.node = t.node;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._end_wait(pawl_saga.tasks, jsonb, jsonb) IS 'internal: a task has waited long enough';
 
--- The outermost follow-up of a state change checks whether the flow has ended, when everything else is done. That one is under way
--- is known to the backend alone: a setting could be set by any session.
+-- The outermost follow-up of a state change checks whether the flow has ended, when everything else is done. That one
+-- is under way is known to the backend alone: a setting could be set by any session.
 CREATE FUNCTION pawl_saga._follow(leave_questions boolean DEFAULT false) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_follow';
 COMMENT ON FUNCTION pawl_saga._follow(boolean) IS
@@ -81,7 +88,8 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._look_again(uuid, integer[]) IS 'internal: begins what can begin among some nodes of a flow that is locked';
+COMMENT ON FUNCTION pawl_saga._look_again(uuid, integer[]) IS
+'internal: begins what can begin among some nodes of a flow that is locked';
 
 -- SECURITY DEFINER: as the follow-ups of atoms.
 CREATE FUNCTION pawl_saga._signal_came() RETURNS trigger
@@ -98,7 +106,8 @@ BEGIN
     -- a session that makes a task ready holds this lock: it sees the signal, or the task is seen here
     PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid = NEW.flow_uuid FOR NO KEY UPDATE;
     SELECT array_agg(t.node ORDER BY t.priority DESC, t.node) INTO waiting FROM pawl_saga.tasks t
-     WHERE t.flow_uuid = NEW.flow_uuid AND t.signal = NEW.name AND t.wait_until IS NOT NULL AND t.blockers = 0 AND t.state = 'PENDING' AND t.intention = 'EXECUTE';
+     WHERE t.flow_uuid = NEW.flow_uuid AND t.signal = NEW.name AND t.wait_until IS NOT NULL AND t.blockers = 0
+         AND t.state = 'PENDING' AND t.intention = 'EXECUTE';
     IF waiting IS NOT NULL AND NEW.taken_at IS NULL THEN
         PERFORM pawl_saga._look_again(NEW.flow_uuid, waiting);
     END IF;
@@ -122,7 +131,8 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM pawl.raise('P0002', format('there is no flow %s', flow));
     END IF;
-    INSERT INTO pawl_saga.signals (flow_uuid, signal_uuid, name, payload) VALUES (flow, made, signal.name, coalesce(signal.payload, 'null'));
+    INSERT INTO pawl_saga.signals (flow_uuid, signal_uuid, name, payload)
+        VALUES (flow, made, signal.name, coalesce(signal.payload, 'null'));
     RETURN made;
 END
 $function$;

@@ -6,16 +6,19 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    INSERT INTO pawl_saga.set_aside AS s (flow_uuid, duty, due_at, sqlstate, message) VALUES (flow, duty, clock_timestamp() + interval '1 s', code, said)
+    INSERT INTO pawl_saga.set_aside AS s (flow_uuid, duty, due_at, sqlstate, message)
+        VALUES (flow, duty, clock_timestamp() + interval '1 s', code, said)
     ON CONFLICT (flow_uuid) DO UPDATE
        SET duty = excluded.duty, attempts = s.attempts + 1, sqlstate = excluded.sqlstate, message = excluded.message,
            due_at = clock_timestamp() + least(interval '10 min', interval '1 s' * 2 ^ least(s.attempts, 10));
-    RAISE WARNING 'flow % is set aside: %', flow, said USING ERRCODE = code, DETAIL = format('Raised by the duty %s.', duty);
+    RAISE WARNING 'flow % is set aside: %', flow, said USING ERRCODE = code,
+        DETAIL = format('Raised by the duty %s.', duty);
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._set_aside(uuid, text, text, text) IS 'internal: records that a duty raised in a flow';
 
--- What a lost worker left, and what was decided to be reverted since: its outcome is unknown, so it has failed. SECURITY DEFINER: it may set flows aside.
+-- What a lost worker left, and what was decided to be reverted since: its outcome is unknown, so it has failed.
+-- SECURITY DEFINER: it may set flows aside.
 CREATE FUNCTION pawl_saga._record_orphans(processor text, queue text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -31,13 +34,16 @@ BEGIN
     FOR locked IN
         SELECT x.flow_uuid FROM pawl_saga.flows x
          WHERE x.flow_uuid IN (SELECT t.flow_uuid FROM pawl_saga.tasks t
-                                WHERE t.queue = _record_orphans.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT')
-           AND NOT EXISTS (SELECT FROM pawl_saga.set_aside s WHERE s.flow_uuid = x.flow_uuid AND s.due_at > clock_timestamp())
+                                WHERE t.queue = _record_orphans.queue AND t.worker IS NULL AND t.state = 'RUNNING'
+                                    AND t.intention = 'REVERT')
+           AND NOT EXISTS (SELECT FROM pawl_saga.set_aside s
+               WHERE s.flow_uuid = x.flow_uuid AND s.due_at > clock_timestamp())
          ORDER BY x.flow_uuid FOR NO KEY UPDATE SKIP LOCKED
     LOOP
         BEGIN
             UPDATE pawl_saga.tasks t SET state = 'FAILURE', worker = processor
-             WHERE t.flow_uuid = locked AND t.queue = _record_orphans.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT';
+             WHERE t.flow_uuid = locked AND t.queue = _record_orphans.queue AND t.worker IS NULL AND t.state = 'RUNNING'
+                 AND t.intention = 'REVERT';
             DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = locked;
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
@@ -49,28 +55,33 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._record_orphans(text, text) IS 'internal: tasks without a worker that are to be reverted have failed';
+COMMENT ON FUNCTION pawl_saga._record_orphans(text, text) IS
+'internal: tasks without a worker that are to be reverted have failed';
 
 -- What a worker is told of tasks that it has taken.
 CREATE FUNCTION pawl_saga._as_claimed(tasks pawl_saga.tasks[])
-RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, fence bigint, arguments jsonb, result jsonb, failure jsonb, failures jsonb,
-               traceparent text, tracestate text)
+RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, fence bigint, arguments jsonb,
+    result jsonb, failure jsonb, failures jsonb, traceparent text, tracestate text)
 LANGUAGE sql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $function$
-    SELECT t.flow_uuid, t.node, t.name, CASE t.state WHEN 'RUNNING' THEN 'execute' ELSE 'revert' END, CASE t.state WHEN 'RUNNING' THEN t.execute ELSE coalesce(t.revert, t.execute) END,
-           t.fence, CASE WHEN EXISTS (SELECT FROM pawl_saga.parameters p JOIN pawl_saga.flows f ON f.definition_uuid = p.definition_uuid
+    SELECT t.flow_uuid, t.node, t.name, CASE t.state WHEN 'RUNNING' THEN 'execute' ELSE 'revert' END,
+        CASE t.state WHEN 'RUNNING' THEN t.execute ELSE coalesce(t.revert, t.execute) END,
+           t.fence, CASE WHEN EXISTS (SELECT FROM pawl_saga.parameters p
+               JOIN pawl_saga.flows f ON f.definition_uuid = p.definition_uuid
                                        WHERE f.flow_uuid = t.flow_uuid AND p.node = t.node)
                          THEN pawl_saga.arguments(t.flow_uuid, t.node) ELSE '{}' END,
-           t.result, t.failure, CASE WHEN t.state = 'REVERTING' THEN pawl_saga.failures(t.flow_uuid) END, t.traceparent, t.tracestate
+           t.result, t.failure, CASE WHEN t.state = 'REVERTING' THEN pawl_saga.failures(t.flow_uuid) END, t.traceparent,
+           t.tracestate
       FROM unnest(tasks) WITH ORDINALITY t ORDER BY t.ordinality
 $function$;
 COMMENT ON FUNCTION pawl_saga._as_claimed(pawl_saga.tasks[]) IS 'internal: what pawl_saga.claim says of tasks';
 
-CREATE FUNCTION pawl_saga.claim(processor text, queue text DEFAULT 'default', batch integer DEFAULT 1, lease interval DEFAULT NULL)
-RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, fence bigint, arguments jsonb, result jsonb, failure jsonb, failures jsonb,
-               traceparent text, tracestate text)
+CREATE FUNCTION pawl_saga.claim(processor text, queue text DEFAULT 'default', batch integer DEFAULT 1,
+    lease interval DEFAULT NULL)
+RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, fence bigint, arguments jsonb,
+    result jsonb, failure jsonb, failures jsonb, traceparent text, tracestate text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -90,7 +101,8 @@ BEGIN
         PERFORM pawl.raise('PW004', 'no processor given', NULL, 'processor => ''...''');
     END IF;
     PERFORM set_config('pawl.processor', processor, true);
-    IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = claim.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT') THEN
+    IF EXISTS (SELECT FROM pawl_saga.tasks t
+            WHERE t.queue = claim.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT') THEN
         PERFORM pawl_saga._record_orphans(processor, queue);
     END IF;
     -- what a lost worker left: the state stays, so no event fires
@@ -104,12 +116,15 @@ BEGIN
     SELECT coalesce(array_agg(k::pawl_saga.tasks), '{}') INTO lost FROM taken k;
     IF cardinality(lost) < batch THEN
         -- looked up first: among very many that are to be executed a claim would look for them one by one
-        IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = claim.queue AND t.due_at IS NULL AND t.state = ANY ('{SUCCESS,FAILURE,REVERT_FAILURE}'::text[])) THEN
-            SELECT coalesce(array_agg(c), '{}') INTO reverts FROM pawl.claim(NULL::pawl_saga.tasks, 'revert', processor, lease, batch - cardinality(lost), queue) c;
+        IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = claim.queue AND t.due_at IS NULL
+                AND t.state = ANY ('{SUCCESS,FAILURE,REVERT_FAILURE}'::text[])) THEN
+            SELECT coalesce(array_agg(c), '{}') INTO reverts
+                FROM pawl.claim(NULL::pawl_saga.tasks, 'revert', processor, lease, batch - cardinality(lost), queue) c;
         END IF;
         IF cardinality(lost) + cardinality(reverts) < batch THEN
             SELECT coalesce(array_agg(c), '{}') INTO executes
-              FROM pawl.claim(NULL::pawl_saga.tasks, 'execute', processor, lease, batch - cardinality(lost) - cardinality(reverts), queue) c;
+              FROM pawl.claim(NULL::pawl_saga.tasks, 'execute', processor, lease,
+                  batch - cardinality(lost) - cardinality(reverts), queue) c;
         END IF;
     END IF;
     RETURN QUERY SELECT c.* FROM pawl_saga._as_claimed(lost || reverts || executes) c;
@@ -141,58 +156,83 @@ DECLARE
     seen record;
 BEGIN
     -- flows first, then tasks: all functions that decide lock in this order
-    PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid IN (SELECT (e ->> 'flow_uuid')::uuid FROM jsonb_array_elements(results) e) ORDER BY f.flow_uuid FOR NO KEY UPDATE;
+    PERFORM FROM pawl_saga.flows f
+        WHERE f.flow_uuid IN (SELECT (e ->> 'flow_uuid')::uuid FROM jsonb_array_elements(results) e)
+        ORDER BY f.flow_uuid FOR NO KEY UPDATE;
     -- of several elements for one task each is checked after the one before it
     FOR part IN
         SELECT jsonb_agg(d.said ORDER BY d.n)
-          FROM (SELECT e.said, e.n, row_number() OVER (PARTITION BY (e.said ->> 'flow_uuid')::uuid, (e.said ->> 'node')::integer ORDER BY e.n) AS turn
+          FROM (SELECT e.said, e.n,
+              row_number() OVER (PARTITION BY (e.said ->> 'flow_uuid')::uuid,
+                  (e.said ->> 'node')::integer ORDER BY e.n) AS turn
                   FROM jsonb_array_elements(results) WITH ORDINALITY e(said, n)) d
          GROUP BY d.turn ORDER BY d.turn
     LOOP
         FOR seen IN
-            SELECT array_agg(v.flow) AS flows, array_agg(v.node) AS nodes, array_agg(v.said) AS said, v.target, v.verdict
+            SELECT array_agg(v.flow) AS flows, array_agg(v.node) AS nodes, array_agg(v.said) AS said, v.target,
+            v.verdict
               FROM (SELECT r.flow, r.node, r.said, r.n,
-                           CASE WHEN NOT r.said ? 'failure' THEN CASE t.state WHEN 'RUNNING' THEN 'SUCCESS' ELSE 'REVERTED' END
+                           CASE WHEN NOT r.said ? 'failure'
+                               THEN CASE t.state WHEN 'RUNNING' THEN 'SUCCESS' ELSE 'REVERTED' END
                                 ELSE CASE t.state WHEN 'RUNNING' THEN 'FAILURE' ELSE 'REVERT_FAILURE' END END AS target,
                            CASE WHEN t.node IS NULL THEN 'P0002 there is no such task'
-                                WHEN t.fence IS DISTINCT FROM (r.said ->> 'fence')::bigint THEN 'PW005 another processor owns the task, or none'
+                                WHEN t.fence IS DISTINCT FROM (r.said ->> 'fence')::bigint
+                                    THEN 'PW005 another processor owns the task, or none'
                                 -- a revert has nothing to say when it is done
-                                WHEN NOT r.said ? 'result' AND NOT r.said ? 'failure' AND t.state = ANY ('{RUNNING,SUCCESS,FAILURE}')
-                                THEN '22023 an element must have a result or a failure; only a revert can be reported without'
+                                WHEN NOT r.said ? 'result' AND NOT r.said ? 'failure'
+                                    AND t.state = ANY ('{RUNNING,SUCCESS,FAILURE}')
+                                THEN '22023 an element must have a result or a failure; only a revert can be '
+                                'reported without'
                                 WHEN t.state NOT IN ('RUNNING', 'REVERTING') THEN CASE
                                     -- its answer was lost: this very result of this processor is the recorded one
-                                    WHEN t.state = ANY (CASE WHEN r.said ? 'failure' THEN '{FAILURE,REVERT_FAILURE}' ELSE '{SUCCESS,REVERTED}' END::text[])
-                                     AND coalesce(r.said -> CASE WHEN r.said ? 'failure' THEN 'failure' ELSE 'result' END, 'null')
-                                         = coalesce(CASE t.state WHEN 'SUCCESS' THEN t.result WHEN 'REVERTED' THEN t.revert_result
-                                                                 WHEN 'FAILURE' THEN t.failure ELSE t.revert_failure END, 'null')
+                                    WHEN t.state
+                                        = ANY (CASE WHEN r.said ? 'failure' THEN '{FAILURE,REVERT_FAILURE}'
+                                            ELSE '{SUCCESS,REVERTED}' END::text[])
+                                     AND coalesce(r.said -> CASE WHEN r.said ? 'failure' THEN 'failure'
+                                             ELSE 'result' END, 'null')
+                                    = coalesce(CASE t.state WHEN 'SUCCESS' THEN t.result
+                                        WHEN 'REVERTED' THEN t.revert_result
+                                        WHEN 'FAILURE' THEN t.failure ELSE t.revert_failure END, 'null')
                                      AND _report.worker = (SELECT l.processor FROM pawl_saga.task_transitions_log l
-                                                            WHERE l.flow_uuid = t.flow_uuid AND l.node = t.node ORDER BY l.sort_key DESC LIMIT 1)
+                                         WHERE l.flow_uuid = t.flow_uuid AND l.node = t.node
+                                         ORDER BY l.sort_key DESC LIMIT 1)
                                     THEN 'again' ELSE 'PW005 the task already has another outcome' END
-                                WHEN t.worker IS DISTINCT FROM _report.worker THEN 'PW004 the task belongs to another processor'
-                                WHEN t.lease_until <= clock_timestamp() THEN 'PW005 the lease has expired' END AS verdict
-                      FROM (SELECT (e.said ->> 'flow_uuid')::uuid AS flow, (e.said ->> 'node')::integer AS node, e.said, e.n
+                                WHEN t.worker IS DISTINCT FROM _report.worker
+                                    THEN 'PW004 the task belongs to another processor'
+                                WHEN t.lease_until <= clock_timestamp() THEN 'PW005 the lease has expired' END
+                  AS verdict
+                      FROM (SELECT (e.said ->> 'flow_uuid')::uuid AS flow, (e.said ->> 'node')::integer AS node, e.said,
+                          e.n
                               FROM jsonb_array_elements(part) WITH ORDINALITY e(said, n) ORDER BY 1, 2) r
-                      LEFT JOIN LATERAL (SELECT x.* FROM pawl_saga.tasks x WHERE x.flow_uuid = r.flow AND x.node = r.node FOR NO KEY UPDATE) t ON true) v
-             GROUP BY v.target, v.verdict, CASE WHEN v.target IN ('FAILURE', 'REVERT_FAILURE') AND v.verdict IS NULL THEN v.n END
+                      LEFT JOIN LATERAL (SELECT x.* FROM pawl_saga.tasks x
+                          WHERE x.flow_uuid = r.flow AND x.node = r.node FOR NO KEY UPDATE) t ON true) v
+             GROUP BY v.target, v.verdict,
+                 CASE WHEN v.target IN ('FAILURE', 'REVERT_FAILURE') AND v.verdict IS NULL THEN v.n END
              ORDER BY min(v.n)
         LOOP
             IF seen.verdict IS NULL THEN
                 UPDATE pawl_saga.tasks t
                    SET state = seen.target,
-                       result = CASE seen.target WHEN 'SUCCESS' THEN coalesce(r.said -> 'result', 'null') ELSE t.result END,
+                       result = CASE seen.target WHEN 'SUCCESS' THEN coalesce(r.said -> 'result', 'null')
+                           ELSE t.result END,
                        failure = CASE seen.target WHEN 'FAILURE' THEN r.said -> 'failure' ELSE t.failure END,
-                       revert_result = CASE seen.target WHEN 'REVERTED' THEN r.said -> 'result' ELSE t.revert_result END,
-                       revert_failure = CASE seen.target WHEN 'REVERT_FAILURE' THEN r.said -> 'failure' ELSE t.revert_failure END
+                       revert_result = CASE seen.target WHEN 'REVERTED' THEN r.said -> 'result'
+                           ELSE t.revert_result END,
+                       revert_failure = CASE seen.target WHEN 'REVERT_FAILURE' THEN r.said -> 'failure'
+                           ELSE t.revert_failure END
                   FROM unnest(seen.flows, seen.nodes, seen.said) r(flow, node, said)
                  WHERE t.flow_uuid = r.flow AND t.node = r.node;
             END IF;
-            RETURN QUERY SELECT r.flow, r.node, seen.verdict IS NULL OR seen.verdict = 'again', t.state, nullif(seen.verdict, 'again')
-              FROM unnest(seen.flows, seen.nodes) r(flow, node) LEFT JOIN pawl_saga.tasks t ON t.flow_uuid = r.flow AND t.node = r.node;
+            RETURN QUERY SELECT r.flow, r.node, seen.verdict IS NULL
+                OR seen.verdict = 'again', t.state, nullif(seen.verdict, 'again')
+              FROM unnest(seen.flows, seen.nodes) r(flow, node)
+              LEFT JOIN pawl_saga.tasks t ON t.flow_uuid = r.flow AND t.node = r.node;
         END LOOP;
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._report(jsonb, text) IS 'internal: pawl_saga.report, once; PW005: a lease ended in the middle of it';
+COMMENT ON FUNCTION pawl_saga._report(jsonb, text) IS
+'internal: pawl_saga.report, once; PW005: a lease ended in the middle of it';
 
 -- A lease can expire between the check and the UPDATE: then all is undone and checked again, and that task is lost.
 CREATE FUNCTION pawl_saga._report_all(results jsonb, worker text)
@@ -205,7 +245,8 @@ DECLARE
 BEGIN
     FOR look IN 1..3 LOOP
         BEGIN
-            SELECT array_agg(r.flow_uuid) AS flows, array_agg(r.node) AS nodes, array_agg(r.ok) AS oks, array_agg(r.state) AS states, array_agg(r.problem) AS problems
+            SELECT array_agg(r.flow_uuid) AS flows, array_agg(r.node) AS nodes, array_agg(r.ok) AS oks,
+                array_agg(r.state) AS states, array_agg(r.problem) AS problems
               INTO answers FROM pawl_saga._report(results, worker) r;
             EXIT;
         EXCEPTION WHEN SQLSTATE 'PW005' THEN
@@ -239,18 +280,21 @@ DECLARE
 BEGIN
     IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
         PERFORM pawl.raise('22023', 'results must be a JSON array', NULL,
-            '[{"flow_uuid": "...", "node": 1, "fence": 1, "result": {...}}, {"flow_uuid": "...", "node": 2, "fence": 1, "failure": {"message": "..."}}]');
+            '[{"flow_uuid": "...", "node": 1, "fence": 1, "result": {...}}, {"flow_uuid": "...", "node": 2, "fence": '
+            '1, "failure": {"message": "..."}}]');
     END IF;
     IF worker IS NULL THEN
         PERFORM pawl.raise('PW004', 'no processor given', NULL, 'processor => ''...''');
     END IF;
     PERFORM set_config('pawl.processor', worker, true);
-    -- each is checked alone: one that is malformed is answered so, and stops no other; a null failure beside a result is none
+    -- each is checked alone: one that is malformed is answered so, and stops no other; a
+    -- null failure beside a result is none
     SELECT coalesce(jsonb_agg(CASE e.said -> 'failure' WHEN 'null' THEN e.said - 'failure' ELSE e.said END ORDER BY e.n)
                     FILTER (WHERE e.wrong IS NULL), '[]'),
            jsonb_agg(jsonb_build_array(e.said, e.wrong) ORDER BY e.n) FILTER (WHERE e.wrong IS NOT NULL) INTO good, bad
       FROM (SELECT x.said, x.n,
-                   CASE WHEN jsonb_typeof(x.said) <> 'object' OR x.said ->> 'flow_uuid' IS NULL OR x.said ->> 'node' IS NULL
+                   CASE WHEN jsonb_typeof(x.said) <> 'object' OR x.said ->> 'flow_uuid' IS NULL
+                       OR x.said ->> 'node' IS NULL
                              OR x.said ->> 'flow_uuid' !~* '^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$'
                              OR x.said ->> 'node' !~ '^[0-9]{1,9}$' OR x.said ->> 'fence' !~ '^[0-9]{1,18}$'
                         THEN '22023 flow_uuid, node or fence is missing or malformed'
@@ -260,9 +304,11 @@ BEGIN
                         THEN '22023 a failure must not be null' END AS wrong
               FROM jsonb_array_elements(results) WITH ORDINALITY x(said, n)) e;
     IF bad IS NOT NULL THEN
-        RETURN QUERY SELECT CASE WHEN e #>> '{0,flow_uuid}' ~* '^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$' AND e ->> 1 !~ 'malformed$'
+        RETURN QUERY SELECT CASE WHEN e #>> '{0,flow_uuid}' ~* '^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$'
+            AND e ->> 1 !~ 'malformed$'
                                  THEN (e #>> '{0,flow_uuid}')::uuid END,
-                            CASE WHEN e #>> '{0,node}' ~ '^[0-9]{1,9}$' THEN (e #>> '{0,node}')::integer END, false, NULL::text, e ->> 1
+                            CASE WHEN e #>> '{0,node}' ~ '^[0-9]{1,9}$' THEN (e #>> '{0,node}')::integer END, false,
+                            NULL::text, e ->> 1
                        FROM jsonb_array_elements(bad) e;
     END IF;
     -- a decider that ends this session must not take the results of other flows with it
@@ -277,7 +323,8 @@ BEGIN
             RAISE;
         END IF;
         -- what follows from one of them raises: flow by flow, so that it is that one's trouble alone
-        FOR one IN SELECT e ->> 'flow_uuid' AS flow, jsonb_agg(e) AS results FROM jsonb_array_elements(good) e GROUP BY 1 ORDER BY 1 LOOP
+        FOR one IN SELECT e ->> 'flow_uuid' AS flow, jsonb_agg(e) AS results FROM jsonb_array_elements(good) e
+            GROUP BY 1 ORDER BY 1 LOOP
             BEGIN
                 RETURN QUERY SELECT r.* FROM pawl_saga._report_all(one.results, worker) r;
             EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
@@ -285,9 +332,11 @@ BEGIN
                     RAISE;
                 END IF;
                 GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
-                RETURN QUERY SELECT (e ->> 'flow_uuid')::uuid, (e ->> 'node')::integer, false, t.state, code || ' ' || said
+                RETURN QUERY
+                    SELECT (e ->> 'flow_uuid')::uuid, (e ->> 'node')::integer, false, t.state, code || ' ' || said
                                FROM jsonb_array_elements(one.results) e
-                               LEFT JOIN pawl_saga.tasks t ON t.flow_uuid = (e ->> 'flow_uuid')::uuid AND t.node = (e ->> 'node')::integer;
+                               LEFT JOIN pawl_saga.tasks t ON t.flow_uuid = (e ->> 'flow_uuid')::uuid
+                                   AND t.node = (e ->> 'node')::integer;
             END;
         END LOOP;
     END;
@@ -310,7 +359,8 @@ Example: SELECT * FROM
 pawl_saga.report(''[{"flow_uuid": "01890000-0000-7000-8000-000000000001", "node": 1, "fence": 1, "result": 7}]'',
 ''worker 1'')';
 
--- The handler is sql:<schema>.<function>: executes by f(arguments jsonb) returns jsonb, reverts by f(arguments jsonb, done jsonb) returns jsonb.
+-- The handler is sql:<schema>.<function>: executes by f(arguments jsonb) returns jsonb,
+-- reverts by f(arguments jsonb, done jsonb) returns jsonb.
 CREATE FUNCTION pawl_saga._call(handler text, arguments jsonb, done jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -319,14 +369,17 @@ DECLARE
     answer jsonb;
 BEGIN
     IF done IS NULL THEN
-        EXECUTE format('SELECT to_jsonb(%s($1))', pawl_saga._function(substr(handler, 5), 'jsonb')) INTO answer USING arguments;
+        EXECUTE format('SELECT to_jsonb(%s($1))', pawl_saga._function(substr(handler, 5), 'jsonb'))
+            INTO answer USING arguments;
     ELSE
-        EXECUTE format('SELECT to_jsonb(%s($1, $2))', pawl_saga._function(substr(handler, 5), 'jsonb,jsonb')) INTO answer USING arguments, done;
+        EXECUTE format('SELECT to_jsonb(%s($1, $2))', pawl_saga._function(substr(handler, 5), 'jsonb,jsonb'))
+            INTO answer USING arguments, done;
     END IF;
     RETURN answer;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._call(text, jsonb, jsonb) IS 'internal: calls the function that a handler names; 42883: there is none';
+COMMENT ON FUNCTION pawl_saga._call(text, jsonb, jsonb) IS
+'internal: calls the function that a handler names; 42883: there is none';
 
 -- Runs the function of a claimed task (a row of pawl_saga.claim) and says what is to be reported.
 CREATE FUNCTION pawl_saga._run_task(work jsonb) RETURNS jsonb
@@ -337,7 +390,8 @@ DECLARE
     calling_span constant text := coalesce(current_setting('pawl.traceparent', true), '');
     calling_state constant text := coalesce(current_setting('pawl.tracestate', true), '');
     traced constant boolean := work ->> 'traceparent' IS NOT NULL OR calling_span <> '';
-    answer jsonb := jsonb_build_object('flow_uuid', work -> 'flow_uuid', 'node', work -> 'node', 'fence', work -> 'fence');
+    answer jsonb :=
+        jsonb_build_object('flow_uuid', work -> 'flow_uuid', 'node', work -> 'node', 'fence', work -> 'fence');
     problem jsonb;
     said text;
     detail text;
@@ -346,27 +400,33 @@ BEGIN
     IF traced THEN
         PERFORM pawl.enter_span(work ->> 'traceparent', work ->> 'tracestate');
     END IF;
-    -- A conflict is worth repeating at once; one that always comes back is the task's own. In a transaction with one snapshot it may be the
-    -- transaction's, which only its caller can repeat.
+    -- A conflict is worth repeating at once; one that always comes back is the task's own. In a transaction with one
+    -- snapshot it may be the transaction's, which only its caller can repeat.
     FOR try IN 1..6 LOOP
         problem := '{}';
         BEGIN
             IF work ->> 'action' = 'execute' THEN
-                answer := answer || jsonb_build_object('result', pawl_saga._call(work ->> 'handler', work -> 'arguments', NULL));
-            ELSIF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = (work ->> 'flow_uuid')::uuid AND t.node = (work ->> 'node')::integer AND t.revert IS NULL) THEN
+                answer := answer
+                    || jsonb_build_object('result', pawl_saga._call(work ->> 'handler', work -> 'arguments', NULL));
+            ELSIF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = (work ->> 'flow_uuid')::uuid
+                    AND t.node = (work ->> 'node')::integer AND t.revert IS NULL) THEN
                 NULL;  -- nothing to undo
             ELSE
-                answer := answer || jsonb_build_object('result', pawl_saga._call(work ->> 'handler', work -> 'arguments',
-                    jsonb_build_object('result', work -> 'result', 'failure', work -> 'failure', 'failures', work -> 'failures')));
+                answer := answer
+                    || jsonb_build_object('result', pawl_saga._call(work ->> 'handler', work -> 'arguments',
+                    jsonb_build_object('result', work -> 'result', 'failure', work -> 'failure', 'failures',
+                        work -> 'failures')));
             END IF;
             EXIT;
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             -- what the server asks of everybody is not the task's failure
-            IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR pawl.is_transient(SQLSTATE) AND current_setting('transaction_isolation') <> 'read committed' THEN
+            IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR pawl.is_transient(SQLSTATE)
+                AND current_setting('transaction_isolation') <> 'read committed' THEN
                 RAISE;
             END IF;
             GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, code = RETURNED_SQLSTATE;
-            problem := jsonb_build_object('failure', jsonb_strip_nulls(jsonb_build_object('message', said, 'detail', nullif(detail, ''), 'sqlstate', code)));
+            problem := jsonb_build_object('failure',
+                jsonb_strip_nulls(jsonb_build_object('message', said, 'detail', nullif(detail, ''), 'sqlstate', code)));
         END;
         EXIT WHEN NOT pawl.is_transient(code);
     END LOOP;
@@ -377,10 +437,11 @@ BEGIN
     RETURN answer;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._run_task(jsonb) IS 'internal: runs the SQL function of a claimed task; returns what pawl_saga.report takes';
+COMMENT ON FUNCTION pawl_saga._run_task(jsonb) IS
+'internal: runs the SQL function of a claimed task; returns what pawl_saga.report takes';
 
--- Tasks that are SQL functions, of flows that no other transaction has locked. Report locks the flow of a task, and so does every session
--- that decides something in it before it writes a task: the flow comes first here too.
+-- Tasks that are SQL functions, of flows that no other transaction has locked. Report locks the flow of a task, and so
+-- does every session that decides something in it before it writes a task: the flow comes first here too.
 CREATE FUNCTION pawl_saga._claim_sql_tasks(worker text, batch integer) RETURNS jsonb[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -401,15 +462,18 @@ DECLARE
     passed integer;
 BEGIN
     PERFORM set_config('pawl.processor', worker, true);
-    IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = 'sql:' AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT') THEN
+    IF EXISTS (SELECT FROM pawl_saga.tasks t
+            WHERE t.queue = 'sql:' AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT') THEN
         PERFORM pawl_saga._record_orphans(worker, 'sql:');
     END IF;
     SELECT array_agg(l.flow_uuid), array_agg(l.node) INTO flows, nodes
       FROM (SELECT f.flow_uuid, t.node FROM pawl_saga.tasks t JOIN pawl_saga.flows f ON f.flow_uuid = t.flow_uuid
-             WHERE t.queue = 'sql:' AND t.worker IS NULL AND (t.state = 'RUNNING' AND t.intention = 'EXECUTE' OR t.state = 'REVERTING')
+             WHERE t.queue = 'sql:' AND t.worker IS NULL
+                 AND (t.state = 'RUNNING' AND t.intention = 'EXECUTE' OR t.state = 'REVERTING')
              ORDER BY t.flow_uuid LIMIT batch FOR NO KEY UPDATE OF f SKIP LOCKED) l;
     WITH found AS (
-        UPDATE pawl_saga.tasks t SET worker = _claim_sql_tasks.worker, lease_until = clock_timestamp() + interval '1 day'
+        UPDATE pawl_saga.tasks t
+        SET worker = _claim_sql_tasks.worker, lease_until = clock_timestamp() + interval '1 day'
           FROM (SELECT x.flow_uuid, x.node FROM unnest(flows, nodes) k(flow, node)
                   JOIN pawl_saga.tasks x ON x.flow_uuid = k.flow AND x.node = k.node
                  WHERE x.worker IS NULL AND (x.state = 'RUNNING' AND x.intention = 'EXECUTE' OR x.state = 'REVERTING')
@@ -425,18 +489,23 @@ BEGIN
         WHILE passed < 10000 LOOP
             IF event = 'revert' THEN
                 SELECT array_agg(l.flow_uuid), array_agg(l.node) INTO flows, nodes
-                  FROM (SELECT f.flow_uuid, t.node FROM pawl_saga.tasks t JOIN pawl_saga.flows f ON f.flow_uuid = t.flow_uuid
-                         WHERE t.queue = 'sql:' AND t.due_at IS NULL AND t.state = ANY ('{SUCCESS,FAILURE,REVERT_FAILURE}'::text[])
+                  FROM (SELECT f.flow_uuid, t.node FROM pawl_saga.tasks t
+                      JOIN pawl_saga.flows f ON f.flow_uuid = t.flow_uuid
+                         WHERE t.queue = 'sql:' AND t.due_at IS NULL
+                             AND t.state = ANY ('{SUCCESS,FAILURE,REVERT_FAILURE}'::text[])
                          ORDER BY t.flow_uuid LIMIT batch OFFSET passed FOR NO KEY UPDATE OF f SKIP LOCKED) l;
             ELSE
                 SELECT array_agg(l.flow_uuid), array_agg(l.node) INTO flows, nodes
-                  FROM (SELECT f.flow_uuid, t.node FROM pawl_saga.tasks t JOIN pawl_saga.flows f ON f.flow_uuid = t.flow_uuid
+                  FROM (SELECT f.flow_uuid, t.node FROM pawl_saga.tasks t
+                      JOIN pawl_saga.flows f ON f.flow_uuid = t.flow_uuid
                          WHERE t.queue = 'sql:' AND t.due_at IS NULL AND t.state = 'PENDING'
-                         ORDER BY t.priority DESC, t.flow_uuid LIMIT batch OFFSET passed FOR NO KEY UPDATE OF f SKIP LOCKED) l;
+                         ORDER BY t.priority DESC, t.flow_uuid LIMIT batch OFFSET passed
+                      FOR NO KEY UPDATE OF f SKIP LOCKED) l;
             END IF;
             EXIT WHEN flows IS NULL;
             SELECT array_agg(c ORDER BY c.priority DESC, c.flow_uuid, c.node) INTO taken
-              FROM pawl.claim_keys(NULL::pawl_saga.tasks, (SELECT array_agg(ROW(k.flow, k.node)) FROM unnest(flows, nodes) k(flow, node)),
+              FROM pawl.claim_keys(NULL::pawl_saga.tasks,
+                  (SELECT array_agg(ROW(k.flow, k.node)) FROM unnest(flows, nodes) k(flow, node)),
                                    event, worker, '1 day', 'sql:') c;
             IF taken IS NOT NULL THEN
                 RETURN ARRAY(SELECT to_jsonb(c) FROM pawl_saga._as_claimed(taken) c);
@@ -447,10 +516,12 @@ BEGIN
     RETURN '{}';
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._claim_sql_tasks(text, integer) IS 'internal: claims tasks that are SQL functions, and locks their flows first';
+COMMENT ON FUNCTION pawl_saga._claim_sql_tasks(text, integer) IS
+'internal: claims tasks that are SQL functions, and locks their flows first';
 
 -- Looked at and not believed: the task is the worker's. SECURITY DEFINER: it may set flows aside.
-CREATE FUNCTION pawl_saga._task_raised(flow uuid, node integer, fence bigint, duty text, code text, said text) RETURNS void
+CREATE FUNCTION pawl_saga._task_raised(flow uuid, node integer, fence bigint, duty text, code text, said text)
+    RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
@@ -460,7 +531,8 @@ DECLARE
     held pawl_saga.tasks;
 BEGIN
     SELECT t.* INTO held FROM pawl_saga.tasks t
-     WHERE t.flow_uuid = flow AND t.node = _task_raised.node AND t.fence = _task_raised.fence AND t.worker = current_setting('pawl.processor', true)
+     WHERE t.flow_uuid = flow AND t.node = _task_raised.node AND t.fence = _task_raised.fence
+         AND t.worker = current_setting('pawl.processor', true)
        AND (t.state = 'RUNNING' OR t.state = 'REVERTING') FOR NO KEY UPDATE;
     IF FOUND THEN
         PERFORM pawl_saga._set_aside(flow, duty, code, said);
@@ -476,11 +548,12 @@ COMMENT ON FUNCTION pawl_saga._task_raised(uuid, integer, bigint, text, text, te
 CREATE FUNCTION pawl_saga._task_done(flow uuid) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-AS $function$ DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = flow AND s.duty IN ('work_sql_tasks', 'run_sql_tasks') $function$;
+AS $function$ DELETE FROM pawl_saga.set_aside s
+    WHERE s.flow_uuid = flow AND s.duty IN ('work_sql_tasks', 'run_sql_tasks') $function$;
 COMMENT ON FUNCTION pawl_saga._task_done(uuid) IS 'internal: a task that is a SQL function was reported in this flow';
 
--- What a task did stands only together with its report: where a flow's follow-ups raise, both are undone. First all at once, then each
--- alone, so that the others stand; the one that goes on raising is left to its lease.
+-- What a task did stands only together with its report: where a flow's follow-ups raise, both are undone. First all at
+-- once, then each alone, so that the others stand; the one that goes on raising is left to its lease.
 CREATE FUNCTION pawl_saga._run_claimed(works jsonb[], worker text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -500,7 +573,8 @@ BEGIN
     PERFORM pawl_saga._task_done(s.flow_uuid) FROM pawl_saga.set_aside s
      WHERE s.flow_uuid IN (SELECT (w ->> 'flow_uuid')::uuid FROM unnest(works) w);
 EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-    IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR pawl.is_transient(SQLSTATE) AND current_setting('transaction_isolation') <> 'read committed' THEN
+    IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR pawl.is_transient(SQLSTATE)
+        AND current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE;
     END IF;
     IF cardinality(works) > 1 THEN
@@ -510,11 +584,12 @@ EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
         RETURN;
     END IF;
     PERFORM set_config('pawl.processor', worker, true);
-    PERFORM pawl_saga._task_raised((works[1] ->> 'flow_uuid')::uuid, (works[1] ->> 'node')::integer, (works[1] ->> 'fence')::bigint,
-        'run_sql_tasks', SQLSTATE, SQLERRM);
+    PERFORM pawl_saga._task_raised((works[1] ->> 'flow_uuid')::uuid, (works[1] ->> 'node')::integer,
+        (works[1] ->> 'fence')::bigint, 'run_sql_tasks', SQLSTATE, SQLERRM);
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._run_claimed(jsonb[], text) IS 'internal: runs claimed tasks that are SQL functions, and reports; what cannot be reported is undone';
+COMMENT ON FUNCTION pawl_saga._run_claimed(jsonb[], text) IS
+'internal: runs claimed tasks that are SQL functions, and reports; what cannot be reported is undone';
 
 -- In the transaction of its caller: what ends that ends the attempt, and leaves no trace of it.
 CREATE FUNCTION pawl_saga._ask_next() RETURNS boolean
@@ -539,7 +614,8 @@ BEGIN
     RETURN true;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._ask_next() IS 'internal: asks the next question to a user''s function; false: there is none';
+COMMENT ON FUNCTION pawl_saga._ask_next() IS
+'internal: asks the next question to a user''s function; false: there is none';
 
 CREATE FUNCTION pawl_saga.run_sql_tasks(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -583,7 +659,8 @@ CREATE FUNCTION pawl_saga._take_sql_task(worker text, lease interval) RETURNS js
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$ SELECT to_jsonb(c) FROM pawl_saga.claim(worker, 'sql:', 1, lease) c $function$;
-COMMENT ON FUNCTION pawl_saga._take_sql_task(text, interval) IS 'internal: claims the next task that is a SQL function; null: there is none';
+COMMENT ON FUNCTION pawl_saga._take_sql_task(text, interval) IS
+'internal: claims the next task that is a SQL function; null: there is none';
 
 CREATE FUNCTION pawl_saga._run_taken_task(work jsonb, worker text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -593,11 +670,14 @@ AS $function$
 DECLARE
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
 BEGIN
-    -- for as long as this transaction lives the row is locked and the lease long; whatever ends it brings the short one back
+    -- for as long as this transaction lives the row is locked and the lease long;
+    -- whatever ends it brings the short one back
     PERFORM set_config('pawl.processor', worker, true);
     UPDATE pawl_saga.tasks t SET lease_until = clock_timestamp() + interval '1 day'
-     WHERE t.flow_uuid = (work ->> 'flow_uuid')::uuid AND t.node = (work ->> 'node')::integer AND t.fence = (work ->> 'fence')::bigint
-       AND t.state = CASE work ->> 'action' WHEN 'execute' THEN 'RUNNING' ELSE 'REVERTING' END AND t.lease_until > clock_timestamp();
+     WHERE t.flow_uuid = (work ->> 'flow_uuid')::uuid AND t.node = (work ->> 'node')::integer
+         AND t.fence = (work ->> 'fence')::bigint
+       AND t.state = CASE work ->> 'action' WHEN 'execute' THEN 'RUNNING' ELSE 'REVERTING' END
+       AND t.lease_until > clock_timestamp();
     IF FOUND THEN
         PERFORM set_config('pawl.processor', caller, true);
         PERFORM FROM pawl_saga.report(jsonb_build_array(pawl_saga._run_task(work)), worker);
@@ -610,10 +690,12 @@ BEGIN
     RETURN false;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._run_taken_task(jsonb, text) IS 'internal: runs a task that the worker claimed in an earlier transaction, and reports; false: it has lost it';
+COMMENT ON FUNCTION pawl_saga._run_taken_task(jsonb, text) IS
+'internal: runs a task that the worker claimed in an earlier transaction, and reports; false: it has lost it';
 
 -- It commits, so it can set nothing for its whole run: each transaction begins with the path.
-CREATE PROCEDURE pawl_saga.work_sql_tasks(batch integer DEFAULT 100, lease interval DEFAULT NULL, INOUT done integer DEFAULT NULL)
+CREATE PROCEDURE pawl_saga.work_sql_tasks(batch integer DEFAULT 100, lease interval DEFAULT NULL,
+    INOUT done integer DEFAULT NULL)
 LANGUAGE plpgsql SECURITY INVOKER
 AS $function$
 DECLARE
@@ -658,7 +740,8 @@ BEGIN
             ROLLBACK;
             CONTINUE WHEN failures <= 5 AND pawl.is_transient(code);
             -- what follows from its report always raises: its flow is set aside, and the others have their turn
-            PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true), pg_catalog.set_config('pawl.processor', worker, true);
+            PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
+                pg_catalog.set_config('pawl.processor', worker, true);
             IF work IS NOT NULL THEN
                 PERFORM pawl_saga._task_raised((work ->> 'flow_uuid')::uuid, (work ->> 'node')::integer,
                     (work ->> 'fence')::bigint, 'work_sql_tasks', code, said);

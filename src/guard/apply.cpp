@@ -163,8 +163,8 @@ void decide_and_set(Oid relation, Binding& binding, const Row& before, const Row
     set_for_transition(binding, ownership, transition, statement, intent, &managed_update->changes);
     path->n = 1;
     path->steps[0] = {transition, actor.name,
-                      takes_away(binding, ownership, transition) ? lost_ownership(ownership) : nullptr,
-                      ownership.moved, -1};
+                      takes_away(binding, ownership, transition) ? lost_ownership(ownership) : nullptr, ownership.moved,
+                      -1};
 }
 
 // In an AFTER trigger, or without managed columns: takes the decision of the BEFORE trigger, or decides if there is
@@ -179,9 +179,9 @@ void decide_or_take(Oid relation, Binding& binding, const Binding& before_of, co
     }
     if (manages_columns(binding)) report_rewritten(before_of, before.slot);
     if (states.events != nullptr)
-        return walk_or_reject({relation, binding, before_of, before, after, states.from, states.to, *states.events,
-                               intent, nullptr},
-                              path);
+        return walk_or_reject(
+            {relation, binding, before_of, before, after, states.from, states.to, *states.events, intent, nullptr},
+            path);
     const Question question = {binding, states.from, states.to, intent, nullptr};
     path->n = 1;
     path->steps[0] = {
@@ -296,8 +296,8 @@ void apply_update_after(Member* member, const Row& before, const Row& after) {
     for (int i = 0; i < member->nbindings; ++i) {
         Binding& binding = member->bindings[i];
         Path path;
-        apply_update(member->relid, binding, binding, before, after, When::after,
-                     handover_key(member, i, before.tuple), nullptr, &path);
+        apply_update(member->relid, binding, binding, before, after, When::after, handover_key(member, i, before.tuple),
+                     nullptr, &path);
         run_effects_of(member->relid, binding, binding, path, before, after);
     }
 }
@@ -386,8 +386,8 @@ void apply_partition_move(Member* from, const Row& before, Member* to, const Row
             if (before_of.root != binding.root || strcmp(NameStr(before_of.column), NameStr(binding.column)) != 0)
                 continue;
             Path path;
-            apply_update(to->relid, binding, before_of, before, after, When::after,
-                         handover_key(from, j, before.tuple), nullptr, &path);
+            apply_update(to->relid, binding, before_of, before, after, When::after, handover_key(from, j, before.tuple),
+                         nullptr, &path);
             run_effects_of(to->relid, binding, before_of, path, before, after);
         }
     }

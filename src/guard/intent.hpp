@@ -11,9 +11,9 @@ namespace pawl {
 struct Intent : AttributionOverride {
     Oid root;
     const char* column;
-    text* event;     // null: any
+    text* event;              // null: any
     const EventList* events;  // several transitions in one write; null: one
-    bool has_token;  // the caller has shown a fencing token
+    bool has_token;           // the caller has shown a fencing token
     int64 token;
     bool any_token;         // ignore pawl.token: the function changes many rows
     TimestampTz at;         // when the rows were locked and their transitions chosen; 0: they were not

@@ -90,14 +90,13 @@ Datum later(TimestampTz now, const Interval* by) {
 void check_lease(const Binding& binding, TupleTableSlot* row) {
     const ManagedColumn& column = binding.managed->lease;
     const Value lease = value_in(row, column);
-    if (lease.null || DatumGetTimestampTz(lease.datum) <=
-                          DatumGetTimestampTz(later(GetCurrentTimestamp(), &longest_lease)))
+    if (lease.null ||
+        DatumGetTimestampTz(lease.datum) <= DatumGetTimestampTz(later(GetCurrentTimestamp(), &longest_lease)))
         return;
-    ereport(ERROR,
-            (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a lease must end within 100 years"),
-             errdetail("%s is given %s in column \"%s\".", describe_row(binding, row),
-                       timestamptz_to_str(DatumGetTimestampTz(lease.datum)), NameStr(column.name)),
-             errhint("SET %s = pg_catalog.now() + '60 s'", quote_identifier(NameStr(column.name)))));
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a lease must end within 100 years"),
+                    errdetail("%s is given %s in column \"%s\".", describe_row(binding, row),
+                              timestamptz_to_str(DatumGetTimestampTz(lease.datum)), NameStr(column.name)),
+                    errhint("SET %s = pg_catalog.now() + '60 s'", quote_identifier(NameStr(column.name)))));
 }
 
 Datum lease_of(const Ownership& ownership, const Statement* statement, const Intent* intent) {

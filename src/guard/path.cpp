@@ -18,12 +18,12 @@ const char* quoted_events(const EventList& events) {
 }
 
 [[noreturn]] void reject_unknown_event(const Binding& binding, const EventList& events, int unknown) {
-    ereport(ERROR, (errcode(sqlstate::unknown_object),
-                    errmsg("machine \"%s\" has no event \"%s\"", binding.machine->name,
-                           text_to_cstring(events.events[unknown])),
-                    errdetail("The events are %s; the machine has others of them.", quoted_events(events)),
-                    errhint("SELECT DISTINCT event FROM pawl.transitions(%s);",
-                            quote_literal_cstr(binding.machine->name))));
+    ereport(
+        ERROR,
+        (errcode(sqlstate::unknown_object),
+         errmsg("machine \"%s\" has no event \"%s\"", binding.machine->name, text_to_cstring(events.events[unknown])),
+         errdetail("The events are %s; the machine has others of them.", quoted_events(events)),
+         errhint("SELECT DISTINCT event FROM pawl.transitions(%s);", quote_literal_cstr(binding.machine->name))));
 }
 
 // The column's value for a state of the machine.
@@ -84,8 +84,7 @@ struct Choice {
         if (is_last() && asked.to != core::no_state)
             return guards_allow(binding, transition, versions_of(prev, prev_of, asked.after, binding), rejected_by);
         const Row next = row_between(asked.relation, binding, asked.after, to, *unset);
-        const bool accepted =
-            guards_allow(binding, transition, versions_of(prev, prev_of, next, binding), rejected_by);
+        const bool accepted = guards_allow(binding, transition, versions_of(prev, prev_of, next, binding), rejected_by);
         drop(next);
         return accepted;
     }
@@ -129,15 +128,14 @@ struct Choice {
         const bool stale = ownership != nullptr && ownership->claim == OwnershipFault::stale_token;
         const OwnershipFault fault = stale ? OwnershipFault::stale_token : reason.fault;
         if (fault != OwnershipFault::none)
-            return at_event(asked.events, event,
-                            ownership_rejection(row_of, row, *ownership, fault,
-                                                rejected == core::no_state
-                                                    ? psprintf("event \"%s\"", text_to_cstring(named))
-                                                    : describe_move(here, machine.state_text[rejected])));
-        Rejection rejection =
-            is_last() && leads_elsewhere()
-                ? rejected_transition(row_of, row, here, machine.state_text[asked.to], named)
-                : rejected_event(row_of, row, from, named);
+            return at_event(
+                asked.events, event,
+                ownership_rejection(row_of, row, *ownership, fault,
+                                    rejected == core::no_state ? psprintf("event \"%s\"", text_to_cstring(named))
+                                                               : describe_move(here, machine.state_text[rejected])));
+        Rejection rejection = is_last() && leads_elsewhere()
+                                  ? rejected_transition(row_of, row, here, machine.state_text[asked.to], named)
+                                  : rejected_event(row_of, row, from, named);
         if (event > 0)
             rejection.detail =
                 psprintf("%s would be in state %s by then.", describe_row(row_of, row), quoted_state(here));
@@ -182,9 +180,9 @@ public:
         carry_columns(asked_.binding, original_, prev.slot, changes);
         TupleTableSlot* after = asked_.after.slot;
         if (changes->n == before) return set(prev, after, ownership, transition);
-        HeapTuple tuple = heap_modify_tuple_by_cols(asked_.after.tuple, after->tts_tupleDescriptor, changes->n - before,
-                                                    changes->columns + before, changes->values + before,
-                                                    changes->nulls + before);
+        HeapTuple tuple =
+            heap_modify_tuple_by_cols(asked_.after.tuple, after->tts_tupleDescriptor, changes->n - before,
+                                      changes->columns + before, changes->values + before, changes->nulls + before);
         TupleTableSlot* carried = MakeSingleTupleTableSlot(after->tts_tupleDescriptor, &TTSOpsHeapTuple);
         ExecStoreHeapTuple(tuple, carried, false);
         set(prev, carried, ownership, transition);
@@ -262,8 +260,8 @@ const Rejection* walk(const Walk& asked, Path* path) {
         const Ownership ownership = keeps ? columns->ownership(prev, i) : Ownership{};
         ColumnChanges unset = {};
         if (keeps) copy_columns(binding, prev.slot, &unset);
-        const Choice choice = {asked, i, prev, i == 0 ? asked.before_of : binding, state,
-                               keeps ? &ownership : nullptr, &unset};
+        const Choice choice = {asked, i, prev, i == 0 ? asked.before_of : binding, state, keeps ? &ownership : nullptr,
+                               &unset};
         RejectionReason reason;
         core::StateId rejected;
         const int transition = choice.choose(&reason, &rejected);

@@ -90,11 +90,11 @@ Rejection rejected_transition(const Binding& binding, TupleTableSlot* row, const
                               const text* event) {
     const bool unknown = state_of(binding, to) == core::no_state;
     return {rejected(sqlstate::no_such_transition, binding.machine->name),
-            event == nullptr ? psprintf("no transition from %s to %s in machine \"%s\"", quoted_state(from),
-                                        quoted_state(to), binding.machine->name)
-                             : psprintf("event \"%s\" does not lead from %s to %s in machine \"%s\"",
-                                        text_to_cstring(event), quoted_state(from), quoted_state(to),
-                                        binding.machine->name),
+            event == nullptr
+                ? psprintf("no transition from %s to %s in machine \"%s\"", quoted_state(from), quoted_state(to),
+                           binding.machine->name)
+                : psprintf("event \"%s\" does not lead from %s to %s in machine \"%s\"", text_to_cstring(event),
+                           quoted_state(from), quoted_state(to), binding.machine->name),
             psprintf("%s is in state %s.%s", describe_row(binding, row), quoted_state(from),
                      unknown ? psprintf(" The machine has no state %s.", quoted_state(to)) : ""),
             hint_of_moves(binding, from)};

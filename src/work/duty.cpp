@@ -107,9 +107,9 @@ const Interval* lease_argument(FunctionCallInfo fcinfo, int n) {
             return DatumGetBool(DirectFunctionCall2(interval_gt, IntervalPGetDatum(lease), IntervalPGetDatum(&other)));
         });
     };
-    const char* problem = !longer_than(none)            ? "lease must be positive"
+    const char* problem = !longer_than(none)           ? "lease must be positive"
                           : longer_than(longest_lease) ? "lease must be at most 100 years"
-                                                        : nullptr;
+                                                       : nullptr;
     if (problem != nullptr) throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, problem, {}, "lease => '60 s'");
     return lease;
 }

@@ -52,8 +52,7 @@ void check_places(std::string_view input, const Split& result) {
     for (const Found& record : result.records) {
         for (; line < record.line; ++line) at = std::max(at, input.find('\n', at) + 1);
         const std::size_t found = input.find(record.text, at);
-        require(found != std::string_view::npos,
-                "the text of each record is a part of the file, after the one before");
+        require(found != std::string_view::npos, "the text of each record is a part of the file, after the one before");
         require(input.substr(at, found - at).find('\n') == std::string_view::npos,
                 "each record begins in the line that it names");
         line += std::count(record.text.begin(), record.text.end(), '\n');

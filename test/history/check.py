@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Decides offline whether a history keeps the three promises:  check.py SEED HISTORY FINAL
 
-Input: what the sessions asked and were told (sessions.py), and the rows and logs at the end (run.py finish_all). Nothing here asks a
-server or knows how pawl works: a log entry is checked against the request that its tag names, and by the machine that machines.py made.
-Prints one line a violation and ends with status 1 when there is one.
+Input: what the sessions asked and were told (sessions.py), and the rows and logs at the end (run.py finish_all).
+Nothing here asks a server or knows how pawl works: a log entry is checked against the request that its tag names, and
+by the machine that machines.py made. Prints one line a violation and ends with status 1 when there is one.
 """
 import json
 import sys
@@ -27,7 +27,7 @@ class Transaction:
         if kind == "savepoint":
             self.savepoint = len(self.requests)
         elif kind == "rollback to" and outcome == "ok":
-            del self.requests[self.savepoint:]
+            del self.requests[self.savepoint :]
         elif kind in WRITES and outcome == "ok":
             self.requests.append(entry)
         elif kind == "commit":
@@ -65,8 +65,14 @@ class Checker:
     def read_history(self):
         self.transactions, ends = defaultdict(Transaction), defaultdict(list)
         for entry in self.history:
-            if entry["outcome"] == "error" and entry.get("sqlstate") not in EXPECTED_ERRORS and entry["session"] != "janitor":
-                self.complain("answers", f"{entry['kind']} {entry.get('tag')} was answered with {entry.get('sqlstate')}")
+            if (
+                entry["outcome"] == "error"
+                and entry.get("sqlstate") not in EXPECTED_ERRORS
+                and entry["session"] != "janitor"
+            ):
+                self.complain(
+                    "answers", f"{entry['kind']} {entry.get('tag')} was answered with {entry.get('sqlstate')}"
+                )
             if entry["kind"].endswith(" prepared"):
                 ends[entry["name"]].append(entry)
             elif entry["transaction"] is not None:
@@ -83,7 +89,8 @@ class Checker:
 
     @staticmethod
     def fate_of_prepared(ends):
-        """What ends says of a prepared transaction: an answer decides; else the words that had none; else it was never prepared."""
+        """What ends says of a prepared transaction: an answer decides; else the words that had none; else it was never
+        prepared."""
         for entry in ends:
             if entry["outcome"] == "ok":
                 return {"commit": "committed", "rollback": "aborted"}[entry["kind"].split()[0]], entry["told"]
@@ -166,11 +173,18 @@ class Checker:
                     present += 1
                 for entry in entries:
                     if request.get("event") not in (None, entry["event"]):
-                        self.complain("log", f"{request['tag']} asked for {request['event']}, the log has {entry['event']}")
+                        self.complain(
+                            "log", f"{request['tag']} asked for {request['event']}, the log has {entry['event']}"
+                        )
                     if entry["processor"] != request["processor"]:
-                        self.complain("log", f"{request['tag']} was of {request['processor']}, the log has {entry['processor']}")
+                        self.complain(
+                            "log", f"{request['tag']} was of {request['processor']}, the log has {entry['processor']}"
+                        )
             if missing and (transaction.fate == "committed" or present):
-                self.complain("log", f"{missing} requests of {transaction_name} ({transaction.fate}) are not in the log of {table}")
+                self.complain(
+                    "log",
+                    f"{missing} requests of {transaction_name} ({transaction.fate}) are not in the log of {table}",
+                )
 
     def check_order(self, logs):
         """No entry stands behind one whose request came after the transaction of the former had ended."""
@@ -181,7 +195,10 @@ class Checker:
                 if request is None:
                     continue
                 if ended_first < request["asked"]:
-                    self.complain("log", f"{key} entry {entry['sort_key']} stands before one that had ended before it was asked for")
+                    self.complain(
+                        "log",
+                        f"{key} entry {entry['sort_key']} stands before one that had ended before it was asked for",
+                    )
                 if request["of"].fate == "committed" and request["of"].told is not None:
                     ended_first = min(ended_first, request["of"].told)
 
@@ -207,12 +224,18 @@ class Checker:
                     self.complain("work", f"{where} ends work that was not claimed")
                 elif request["kind"] == "complete":
                     if (request["processor"], request["token"]) != (claim["processor"], newest_token):
-                        self.complain("work", f"{where} was completed by {request['processor']} under {request['token']}, it is"
-                                              f" claimed by {claim['processor']} under {newest_token}")
+                        self.complain(
+                            "work",
+                            f"{where} was completed by {request['processor']} under {request['token']}, it is"
+                            f" claimed by {claim['processor']} under {newest_token}",
+                        )
                     claim = None
                 elif request["kind"] == "give up":
                     if request["processor"] != claim["processor"]:
-                        self.complain("work", f"{where} was given up by {request['processor']}, it is claimed by {claim['processor']}")
+                        self.complain(
+                            "work",
+                            f"{where} was given up by {request['processor']}, it is claimed by {claim['processor']}",
+                        )
                     claim = None
                 else:
                     if request["told"] < claim["asked"] + claim["lease"]:
@@ -235,9 +258,11 @@ def main():
     for violation in violations[:50]:
         print(violation)
     writes = [entry for entry in entries if entry["kind"] in WRITES]
-    print(f"{len(writes)} requests ({sum(entry['outcome'] == 'ok' for entry in writes)} ok), "
-          f"{sum(entry['outcome'] == 'lost' for entry in entries)} lost answers, "
-          f"{sum(len(end[table]['log']) for table in end)} log entries, {len(violations)} violations")
+    print(
+        f"{len(writes)} requests ({sum(entry['outcome'] == 'ok' for entry in writes)} ok), "
+        f"{sum(entry['outcome'] == 'lost' for entry in entries)} lost answers, "
+        f"{sum(len(end[table]['log']) for table in end)} log entries, {len(violations)} violations"
+    )
     return 1 if violations else 0
 
 

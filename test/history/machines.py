@@ -1,13 +1,18 @@
 """Random machines for the history checker: their diagrams for the server, their transitions for the checker.
 
-A machine is made here from a seed, and the checker validates by what was made here. It never asks the server what a machine allows.
+A machine is made here from a seed, and the checker validates by what was made here. It never asks the server what a
+machine allows.
 """
 import random
 
 JOB = {
     "initial": {"ready"},
-    "transitions": {("ready", "start", "running"), ("running", "finish", "done"), ("running", "fail", "ready"),
-                    ("running", "expire", "ready")},
+    "transitions": {
+        ("ready", "start", "running"),
+        ("running", "finish", "done"),
+        ("running", "fail", "ready"),
+        ("running", "expire", "ready"),
+    },
     "owned": {"running"},
     "claim": "start",
     "final": {"done"},
@@ -22,8 +27,14 @@ def random_machine(seed):
     for state in states:
         for event, target in enumerate(rng.sample([s for s in states if s != state], 2)):
             transitions.add((state, f"e{event}", target))
-    return {"initial": {states[0], states[1]}, "transitions": transitions, "owned": set(), "claim": None, "final": set(),
-            "states": states}
+    return {
+        "initial": {states[0], states[1]},
+        "transitions": transitions,
+        "owned": set(),
+        "claim": None,
+        "final": set(),
+        "states": states,
+    }
 
 
 def diagram(machine):

@@ -84,8 +84,21 @@ def internal_error(history, final):
     entry["sqlstate"] = "XX000"
 
 
-FAULTS = (forget_entry, illegal_transition, row_moved_alone, entry_without_request, undone_request_in_log, other_event, clock_runs_back,
-          order_turned_round, completed_by_another, token_given_twice, lease_cut_short, job_lost, internal_error)
+FAULTS = (
+    forget_entry,
+    illegal_transition,
+    row_moved_alone,
+    entry_without_request,
+    undone_request_in_log,
+    other_event,
+    clock_runs_back,
+    order_turned_round,
+    completed_by_another,
+    token_given_twice,
+    lease_cut_short,
+    job_lost,
+    internal_error,
+)
 
 
 def main():
@@ -100,7 +113,10 @@ def main():
         except StopIteration:
             found = ["this history has no place for the fault"]
         missed += not found
-        print(f"{'ok' if found else 'not ok'} {number} - {fault.__name__.replace('_', ' ')}: {found[0] if found else 'not found'}")
+        print(
+            f"{'ok' if found else 'not ok'} {number} - {fault.__name__.replace('_', ' ')}: "
+            f"{found[0] if found else 'not found'}"
+        )
     print(f"1..{len(FAULTS)}")
     return 1 if missed else 0
 

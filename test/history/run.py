@@ -5,9 +5,10 @@
     run.py sessions --dsn DSN --seed N --history FILE --until FILE [--crashes SHARE] [--pause SECONDS]
     run.py finish_all   --dsn DSN --seed N --history FILE --final FILE
 
-`sessions` goes on until the file named by --until exists. Meanwhile it ends backends at random: SHARE of the kills by SIGKILL, which
-makes the server start again, the others by pg_terminate_backend. It prints the number of kills. `finish_all` ends what was prepared,
-completes all jobs and writes rows and logs as they are in the end. check.py decides whether all of this fits together.
+`sessions` goes on until the file named by --until exists. Meanwhile it ends backends at random: SHARE of the kills by
+SIGKILL, which makes the server start again, the others by pg_terminate_backend. It prints the number of kills.
+`finish_all` ends what was prepared, completes all jobs and writes rows and logs as they are in the end. check.py
+decides whether all of this fits together.
 """
 import argparse
 import json
@@ -33,6 +34,7 @@ def connector(dsn):
         with connection.cursor() as cursor:
             cursor.execute("set lock_timeout = '2 s'; set statement_timeout = '20 s'; set synchronous_commit = on")
         return connection
+
     return connect
 
 
@@ -40,27 +42,41 @@ def setup(arguments):
     with connector(arguments.dsn)().cursor() as cursor:
         machine = random_machine(arguments.seed)
         cursor.execute("select pawl.define('item', %s), pawl.define('job', %s)", (diagram(machine), diagram(JOB)))
-        cursor.execute("""
+        cursor.execute(
+            """
             create table items (id integer primary key, state text not null);
-            create table jobs (id integer primary key, state text not null default 'ready', owner text, lease timestamptz,
+            create table jobs (id integer primary key, state text not null default 'ready', owner text,
+            lease timestamptz,
                 token bigint not null default 0);
-            select pawl.enforce('items', 'state', 'item'), pawl.enable_log('items', 'state', most_recent => %s, hash_chain => true);
-            select pawl.enforce('jobs', 'state', 'job'), pawl.enable_log('jobs', 'state', most_recent => %s), pawl.enable_queue('jobs', 'state', owner => 'owner', lease => 'lease', token => 'token'), pawl.set_claiming('jobs', 'state', claim => '{start}', on_expiry => 'expire');
+            select pawl.enforce('items', 'state', 'item'), pawl.enable_log('items', 'state', most_recent => %s,
+            hash_chain => true);
+            select pawl.enforce('jobs', 'state', 'job'), pawl.enable_log('jobs', 'state', most_recent => %s),
+            pawl.enable_queue('jobs', 'state', owner => 'owner', lease => 'lease', token => 'token'),
+            pawl.set_claiming('jobs', 'state', claim => '{start}', on_expiry => 'expire');
             select pawl.set_context(correlation_id => 'setup');
-            """, (arguments.log, arguments.log))
-        cursor.execute("""begin; select pawl.set_context(correlation_id => 'setup');
-            insert into jobs select generate_series(0, %s); commit""", (JOBS - 1,))
+            """,
+            (arguments.log, arguments.log),
+        )
+        cursor.execute(
+            """begin; select pawl.set_context(correlation_id => 'setup');
+            insert into jobs select generate_series(0, %s); commit""",
+            (JOBS - 1,),
+        )
 
 
 class Janitor:
-    """Ends prepared transactions that were left behind, as an operator would; their locks would stop everything else."""
+    """Ends prepared transactions that were left behind, as an operator would; their locks would stop everything
+    else."""
 
     def __init__(self, history, seed):
         self.history, self.rng = history, random.Random(f"janitor {seed}")
 
     def visit(self, connection, age):
         with connection.cursor() as cursor:
-            cursor.execute("select gid from pg_prepared_xacts where prepared < clock_timestamp() - make_interval(secs => %s)", (age,))
+            cursor.execute(
+                "select gid from pg_prepared_xacts where prepared < clock_timestamp() - make_interval(secs => %s)",
+                (age,),
+            )
             for (name,) in cursor.fetchall():
                 word = self.rng.choice(("commit", "rollback"))
                 asked, outcome = time.monotonic(), "lost"
@@ -70,8 +86,15 @@ class Janitor:
                 except psycopg2.errors.UndefinedObject:
                     outcome = "error"  # its own session was faster
                 finally:
-                    self.history.add(session="janitor", transaction=None, kind=f"{word} prepared", outcome=outcome, name=name,
-                                     asked=asked, told=time.monotonic())
+                    self.history.add(
+                        session="janitor",
+                        transaction=None,
+                        kind=f"{word} prepared",
+                        outcome=outcome,
+                        name=name,
+                        asked=asked,
+                        told=time.monotonic(),
+                    )
 
 
 class Killer(threading.Thread):
@@ -79,7 +102,12 @@ class Killer(threading.Thread):
 
     def __init__(self, arguments, history, connect, stop):
         super().__init__(daemon=True)
-        self.rng, self.connect, self.stop, self.arguments = random.Random(f"killer {arguments.seed}"), connect, stop, arguments
+        self.rng, self.connect, self.stop, self.arguments = (
+            random.Random(f"killer {arguments.seed}"),
+            connect,
+            stop,
+            arguments,
+        )
         self.janitor, self.kills, self.crashes = Janitor(history, arguments.seed), 0, 0
 
     def run(self):
@@ -89,7 +117,10 @@ class Killer(threading.Thread):
                 connection = connection or self.connect()
                 self.janitor.visit(connection, 1)
                 with connection.cursor() as cursor:
-                    cursor.execute("select pid from pg_stat_activity where application_name = 'history' and pid <> pg_backend_pid()")
+                    cursor.execute(
+                        "select pid from pg_stat_activity where application_name = 'history' and pid <> "
+                        "pg_backend_pid()"
+                    )
                     pids = [pid for (pid,) in cursor.fetchall()]
                     if not pids:
                         continue
@@ -144,8 +175,13 @@ def finish_all(arguments):
                 for _ in range(10):
                     last.claim()
                 for key in sorted(last.held):
-                    last.tagged("complete", "update jobs set state = 'done', token = %s where id = %s returning id, state",
-                                (last.held[key], key), table="jobs", token=last.held[key])
+                    last.tagged(
+                        "complete",
+                        "update jobs set state = 'done', token = %s where id = %s returning id, state",
+                        (last.held[key], key),
+                        table="jobs",
+                        token=last.held[key],
+                    )
                 last.ask("commit", "commit")
             except Rejected:
                 last.ask("rollback", "rollback")
@@ -158,8 +194,10 @@ def finish_all(arguments):
         for table in ("items", "jobs"):
             cursor.execute(f"select id, state from {table} order by id")
             rows = cursor.fetchall()
-            cursor.execute(f"select subject_id, sort_key, from_state, to_state, event, processor, correlation_id,"
-                           f" extract(epoch from created_at)::float8 from {table}_transitions order by 1, 2")
+            cursor.execute(
+                f"select subject_id, sort_key, from_state, to_state, event, processor, correlation_id,"
+                f" extract(epoch from created_at)::float8 from {table}_transitions order by 1, 2"
+            )
             columns = ("key", "sort_key", "from", "to", "event", "processor", "tag", "created_at")
             final[table] = {"rows": rows, "log": [dict(zip(columns, row)) for row in cursor.fetchall()]}
     with open(arguments.final, "w", encoding="ascii") as out:

@@ -1,8 +1,8 @@
 """Sessions that run random programs and write down what they asked and what they were told.
 
-A history is one JSON object a line. Each request has a tag that the server keeps as the correlation id of whatever it writes to a
-log, so the checker can tell which request an entry belongs to. `outcome` is "ok", "error" (with `sqlstate`) or "lost": the connection
-ended before an answer came. `asked` and `told` are readings of one monotonic clock.
+A history is one JSON object a line. Each request has a tag that the server keeps as the correlation id of whatever it
+writes to a log, so the checker can tell which request an entry belongs to. `outcome` is "ok", "error" (with `sqlstate`)
+or "lost": the connection ended before an answer came. `asked` and `told` are readings of one monotonic clock.
 """
 import json
 import random
@@ -37,7 +37,8 @@ class History:
 
 
 class Session(threading.Thread):
-    """One client: connects, runs random transactions until it is told to stop, connects again when its connection is lost."""
+    """One client: connects, runs random transactions until it is told to stop, connects again when its connection is
+    lost."""
 
     def __init__(self, name, seed, plan, history, connect, stop):
         super().__init__(name=name, daemon=True)
@@ -86,8 +87,17 @@ class Session(threading.Thread):
             outcome = "lost" if self.connection.closed or sqlstate is None or sqlstate.startswith("57P") else "error"
         if outcome == "ok" and kind in ("commit", "prepare") and status == "ROLLBACK":
             outcome = "error"
-        self.history.add(session=self.name, transaction=self.transaction, kind=kind, outcome=outcome, sqlstate=sqlstate, rows=rows,
-                         asked=asked, told=time.monotonic(), **facts)
+        self.history.add(
+            session=self.name,
+            transaction=self.transaction,
+            kind=kind,
+            outcome=outcome,
+            sqlstate=sqlstate,
+            rows=rows,
+            asked=asked,
+            told=time.monotonic(),
+            **facts,
+        )
         if outcome == "lost":
             raise Lost
         if outcome == "error":
@@ -161,8 +171,20 @@ class Session(threading.Thread):
         return self.ask(kind, statement, values, tag=tag, processor=processor, **facts)
 
     def one_request(self):
-        request = self.rng.choices((self.update, self.update_many, self.fire, self.insert, self.delete, self.claim, self.complete,
-                                    self.give_up, self.reap), (8, 2, 16, 8, 1, 10, 12, 1, 2))[0]
+        request = self.rng.choices(
+            (
+                self.update,
+                self.update_many,
+                self.fire,
+                self.insert,
+                self.delete,
+                self.claim,
+                self.complete,
+                self.give_up,
+                self.reap,
+            ),
+            (8, 2, 16, 8, 1, 10, 12, 1, 2),
+        )[0]
         request()
 
     def some_item(self):
@@ -173,30 +195,50 @@ class Session(threading.Thread):
 
     def update(self):
         key, state = self.some_item(), self.some_state()
-        self.tagged("move", "update items set state = %s where id = %s and state <> %s returning id, state",
-                    (state, key, state), table="items")
+        self.tagged(
+            "move",
+            "update items set state = %s where id = %s and state <> %s returning id, state",
+            (state, key, state),
+            table="items",
+        )
 
     def update_many(self):
         keys, state = sorted({self.some_item() for _ in range(3)}), self.some_state()
-        self.tagged("move", "update items set state = %s where id = any(%s) and state <> %s returning id, state",
-                    (state, keys, state), table="items")
+        self.tagged(
+            "move",
+            "update items set state = %s where id = any(%s) and state <> %s returning id, state",
+            (state, keys, state),
+            table="items",
+        )
 
     def fire(self):
         key, event = self.some_item(), self.rng.choice(("e0", "e1"))
-        self.tagged("move", "select %s::integer, pawl.fire('items', %s, %s)", (key, key, event), table="items", event=event)
+        self.tagged(
+            "move", "select %s::integer, pawl.fire('items', %s, %s)", (key, key, event), table="items", event=event
+        )
 
     def insert(self):
         key, state = self.some_item(), self.rng.choice(self.plan.machine["states"][:3])
-        self.tagged("insert", "insert into items (id, state) values (%s, %s) on conflict do nothing returning id, state",
-                    (key, state), table="items")
+        self.tagged(
+            "insert",
+            "insert into items (id, state) values (%s, %s) on conflict do nothing returning id, state",
+            (key, state),
+            table="items",
+        )
 
     def delete(self):
         self.tagged("delete", "delete from items where id = %s returning id", (self.some_item(),), table="items")
 
     def claim(self):
         lease = self.rng.choice((0.02, 2))
-        rows = self.tagged("claim", "select id, state, token from pawl.claim(null::jobs, processor => %s, batch => 2,"
-                           " lease => make_interval(secs => %s))", (f"{self.plan.round}.{self.name}", lease), table="jobs", lease=lease)
+        rows = self.tagged(
+            "claim",
+            "select id, state, token from pawl.claim(null::jobs, processor => %s, batch => 2,"
+            " lease => make_interval(secs => %s))",
+            (f"{self.plan.round}.{self.name}", lease),
+            table="jobs",
+            lease=lease,
+        )
         self.held.update({key: token for key, _, token in rows})
 
     def complete(self):
@@ -208,11 +250,22 @@ class Session(threading.Thread):
         event = "finish" if state == "done" else "fail"
         del self.held[key]
         if self.rng.random() < 0.5:
-            self.tagged("complete", "update jobs set state = %s, token = %s where id = %s returning id, state",
-                        (state, token, key), table="jobs", token=token)
+            self.tagged(
+                "complete",
+                "update jobs set state = %s, token = %s where id = %s returning id, state",
+                (state, token, key),
+                table="jobs",
+                token=token,
+            )
         else:
-            self.tagged("complete", "select %s::integer, pawl.fire('jobs', %s, %s, token => %s)", (key, key, event, token),
-                        table="jobs", token=token, event=event)
+            self.tagged(
+                "complete",
+                "select %s::integer, pawl.fire('jobs', %s, %s, token => %s)",
+                (key, key, event, token),
+                table="jobs",
+                token=token,
+                event=event,
+            )
 
     def give_up(self):
         self.tagged("give up", "select pawl.abandon('jobs', %s)", (f"{self.plan.round}.{self.name}",), table="jobs")

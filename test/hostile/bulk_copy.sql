@@ -3,12 +3,16 @@
 set client_min_messages = error;
 select no_plan();
 create extension pawl_bulk;
-select pawl_bulk.define('{"name": "copied", "track_row_data": true, "steps": [{"name": "s", "kind": "signal", "handler": "none", "timeout": "1 day"}]}') is not null as ok;
+select pawl_bulk.define('{"name": "copied", "track_row_data": true, "steps": [{"name": "s", "kind": "signal", '
+            '"handler": "none", "timeout": "1 day"}]}') is not null as ok;
 \set copied 'with (format csv, delimiter e\'\\x02\', quote e\'\\x01\')'
 create function rows_of(o uuid) returns text language plpgsql as $$
 begin
     perform pawl_bulk.advance() from generate_series(1, 3);
-    return (select string_agg(v.row_number || ' ' || coalesce(pawl_bulk.row_data(o, v.row_number)::text, (select string_agg(e ->> 'code', ' ') from jsonb_array_elements(v.errors) e)), '; ' order by v.row_number)
+    return (select string_agg(v.row_number || ' '
+                || coalesce(pawl_bulk.row_data(o, v.row_number)::text,
+                    (select string_agg(e ->> 'code', ' ') from jsonb_array_elements(v.errors) e)), '; '
+        order by v.row_number)
               from pawl_bulk.validations v where v.operation = o);
 end $$;
 
@@ -31,7 +35,8 @@ lines, ""and"" a quote
 \.
 select is(pawl_bulk.seal(:'o', lines => 12), 3::bigint, 'blank lines are no rows, lines of one record are one row');
 commit;
-select is(rows_of(:'o'), E'2 {"a": "1", "b": "one"}; 4 {"a": "2", "b": "two\\n\\nlines, \\"and\\" a quote\\n"}; 9 {"a": "3", "b": "x\\n4,four"}', 'none is lost, none is made up');
+select is(rows_of(:'o'), E'2 {"a": "1", "b": "one"}; 4 {"a": "2", "b": "two\\n\\nlines, \\"and\\" a quote\\n"}; 9 '
+    '{"a": "3", "b": "x\\n4,four"}', 'none is lost, none is made up');
 
 -- a quote that nothing closes
 begin;
@@ -47,7 +52,8 @@ name',b
 \.
 select is(pawl_bulk.seal(:'o'), 4::bigint, 'a header may span lines');
 commit;
-select is(rows_of(:'o'), E'2 {"b": "5'' long", "the\\nname": "1"}; 3 {"b": "it''s\\n''two'' lines\\\\", "the\\nname": "2"}; 5 malformed; 6 {"b": "four", "the\\nname": "4"}', 'an open quote costs one line');
+select is(rows_of(:'o'), E'2 {"b": "5'' long", "the\\nname": "1"}; 3 {"b": "it''s\\n''two'' lines\\\\", "the\\nname": '
+    '"2"}; 5 malformed; 6 {"b": "four", "the\\nname": "4"}', 'an open quote costs one line');
 
 -- a line that ends the COPY
 \set QUIET 1
@@ -58,7 +64,8 @@ savepoint s;
 -- until PostgreSQL 17 such a line ends a COPY in CSV
 select (:SERVER_VERSION_NUM < 180000)::text as ends_there \gset
 \if :ends_there
-select throws_ok(format('select pawl_bulk.seal(%L, lines => 4)', :'o'), '22P04', '2 lines came of 4', 'a COPY that ended early is rejected');
+select throws_ok(format('select pawl_bulk.seal(%L, lines => 4)', :'o'), '22P04', '2 lines came of 4',
+    'a COPY that ended early is rejected');
 \else
 select is(pawl_bulk.seal(:'o', lines => 4), 3::bigint, 'no COPY ends early');
 \endif
@@ -78,7 +85,9 @@ select operation as o from pawl_bulk.submit('copied', format => 'csv', columns =
 select is(pawl_bulk.seal(:'o', lines => 2), 2::bigint, 'CSV with a byte order mark and without a header');
 commit;
 select is(rows_of(:'o'), '1 {"a": "1", "b": "x"}; 2 {"a": "2", "b": "y"}', 'too');
-select is((select valid || ' ' || row_errors from pawl_bulk.precheck('copied', lines => array[e'\ufeff{"a": 1}'], format => 'ndjson')), 'true []', 'a check beforehand passes it over');
+select is((select valid || ' ' || row_errors
+        from pawl_bulk.precheck('copied', lines => array[e'\ufeff{"a": 1}'], format => 'ndjson')),
+    'true []', 'a check beforehand passes it over');
 
 -- a JSON array line by line
 begin;

@@ -1,5 +1,5 @@
-# Tokens in the console: after sign-out none is left in the storage, the address or the history, and one in an address is neither accepted nor
-# kept. A machine whose name browsers take out of addresses has a page.
+# Tokens in the console: after sign-out none is left in the storage, the address or the history, and one in an address
+# is neither accepted nor kept. A machine whose name browsers take out of addresses has a page.
 use strict;
 use warnings;
 use Browser;
@@ -26,7 +26,8 @@ my $token = make_token($node, 'pawl_reader', 'rita', '{read}');
 my $api = begin_api($node, '--sql-workers', '0');
 my $root = "http://127.0.0.1:$api->{port}";
 
-like(ask('GET', "/v1/session?$_=$token")->{status}, qr/^40[01]$/, "the API takes no $_ from an address") for qw(token access_token api_key bearer ticket);
+like(ask('GET', "/v1/session?$_=$token")->{status}, qr/^40[01]$/, "the API takes no $_ from an address")
+	for qw(token access_token api_key bearer ticket);
 
 my $browser = Browser->new;
 my $whole = 0;
@@ -37,12 +38,17 @@ sub page { my ($path) = @_; $browser->run('location.hash = arguments[0]', $path)
 sub kept
 {
 	my $history = $browser->devtools('Page.getNavigationHistory');
-	return encode_json([ $browser->run(q(return [JSON.stringify({ ...localStorage }), JSON.stringify({ ...sessionStorage }), document.cookie, location.href, window.name,
-		JSON.stringify(history.state), document.documentElement.outerHTML, ...[...document.querySelectorAll('input')].map((e) => e.value)])),
+	return encode_json(
+		[ $browser->run(
+			q(return [JSON.stringify({ ...localStorage }), JSON.stringify({ ...sessionStorage }), document.cookie,
+              location.href, window.name,
+		JSON.stringify(history.state), document.documentElement.outerHTML,
+		...[...document.querySelectorAll('input')].map((e) => e.value)])),
 		[ map { @$_{qw(url title)} } $history->{entries}->@* ] ]);
 }
 
-for my $address ("?token=$token", "?access_token=$token#/tasks", "#$token", "#token=$token", "#/?token=$token", "#/tasks?state=error&access_token=$token")
+for my $address ("?token=$token", "?access_token=$token#/tasks", "#$token", "#token=$token", "#/?token=$token",
+	"#/tasks?state=error&access_token=$token")
 {
 	$browser->go('about:blank');
 	$browser->go("$root/console/$address");

@@ -1,7 +1,7 @@
-# Catalogs that are damaged at random: fields of other rows, nulls, numbers out of range, other relations, columns of other types, rows
-# that are gone or there twice, and tables and logs that are no longer what the catalog says. Whatever is done then is an error with a
-# SQLSTATE of its own, or succeeds; the server never crashes, and without the damage all is well again.
-# PAWL_SEEDS="7" or "1 500" runs these alone; a crash names its seed in the server's log.
+# Catalogs that are damaged at random: fields of other rows, nulls, numbers out of range, other relations, columns of
+# other types, rows that are gone or there twice, and tables and logs that are no longer what the catalog says. Whatever
+# is done then is an error with a SQLSTATE of its own, or succeeds; the server never crashes, and without the damage all
+# is well again. PAWL_SEEDS="7" or "1 500" runs these alone; a crash names its seed in the server's log.
 use strict;
 use warnings;
 use FindBin;
@@ -15,8 +15,10 @@ my ($first, $last) = (1, $ENV{PAWL_LONG} ? 10_000 : 250);
 my $probes = $ENV{PAWL_PROBES} // 12;
 my $batch = 50;
 
-my $node = new_cluster('harm', conf => "log_min_messages = log\nrestart_after_crash = off\nmax_locks_per_transaction = 512\n");
-$node->safe_psql('postgres', join '', map { slurp_file("$FindBin::Bin/../tap/$_") } qw(enforced.sql audited.sql owned.sql));
+my $node = new_cluster('harm',
+	conf => "log_min_messages = log\nrestart_after_crash = off\nmax_locks_per_transaction = 512\n");
+$node->safe_psql('postgres', join '',
+	map { slurp_file("$FindBin::Bin/../tap/$_") } qw(enforced.sql audited.sql owned.sql));
 $node->safe_psql('postgres', <<'SQL');
 alter table app.tasks add column traceparent text;
 create table app.regions (region text primary key);
@@ -27,10 +29,12 @@ select pawl.keep_log('app.tasks', '1 day', state_column => 'state'), pawl.create
 select count(*) from pawl.claim(null::app.jobs, processor => 'worker', batch => 4, queue => 'fast');
 update app.jobs set due = now() - interval '1 h' where id = 12;
 -- the damage is to come through
-alter event trigger pawl_adopt disable; alter event trigger pawl_follow disable; alter event trigger pawl_gone disable; alter event trigger pawl_rearm disable;
+alter event trigger pawl_adopt disable; alter event trigger pawl_follow disable; alter event trigger pawl_gone disable;
+alter event trigger pawl_rearm disable;
 SQL
 $node->safe_psql('postgres', slurp_file("$FindBin::Bin/include/damage.psql"));
-my $sound = q(select string_agg(concat_ws(' ', relation, check_name, detail), '; ') from pawl.health() where status = 'error' and check_name <> 'event_triggers');
+my $sound = q(select string_agg(concat_ws(' ', relation, check_name, detail), '; ') from pawl.health()
+	where status = 'error' and check_name <> 'event_triggers');
 is(one($node, $sound), '', 'the catalog is sound at first');
 
 my (%codes, @internal);
@@ -40,7 +44,8 @@ for (my $from = $first; $from <= $last && !$crashed; $from += $batch)
 	my $to = $from + $batch - 1 < $last ? $from + $batch - 1 : $last;
 	my $script = join '', map { "select $_, r.probe, r.became, r.did from harm.run($_, $probes) r;\n" } $from .. $to;
 	my ($out, $err) = ('', '');
-	my $status = $node->psql('postgres', "set client_min_messages to error; set statement_timeout to '60s';\n$script", stdout => \$out, stderr => \$err, extra_params => ['-A', '-F', "\x01", '-R', "\x02"], on_error_stop => 0);
+	my $status = $node->psql('postgres', "set client_min_messages to error; set statement_timeout to '60s';\n$script",
+		stdout => \$out, stderr => \$err, extra_params => ['-A', '-F', "\x01", '-R', "\x02"], on_error_stop => 0);
 	for my $row (split /\x02|\n(?=\d+\x01)/, $out)
 	{
 		my ($seed, $probe, $became, $did) = split /\x01/, $row;
@@ -61,8 +66,10 @@ for (my $from = $first; $from <= $last && !$crashed; $from += $batch)
 	note("$done damaged catalogs") if $done % 1000 == 0;
 }
 ok(!$crashed, "$done damaged catalogs, no crash");
-is(scalar(@internal), 0, 'every error has a SQLSTATE of its own') or diag(join "\n", @internal[0 .. ($#internal < 12 ? $#internal : 12)]);
-diag(join ' ', map { "$_ $codes{$_}" } sort { $codes{$b} <=> $codes{$a} } keys %codes) if $ENV{PAWL_LONG} || $ENV{PAWL_SEEDS};
+is(scalar(@internal), 0, 'every error has a SQLSTATE of its own')
+	or diag(join "\n", @internal[0 .. ($#internal < 12 ? $#internal : 12)]);
+diag(join ' ', map { "$_ $codes{$_}" } sort { $codes{$b} <=> $codes{$a} } keys %codes)
+	if $ENV{PAWL_LONG} || $ENV{PAWL_SEEDS};
 unless ($crashed)
 {
 	my $errors = 0;

@@ -1,4 +1,5 @@
--- A table that Citus distributes is rejected, and reported where it became one later. Citus is not here: a table stands in for its catalog.
+-- A table that Citus distributes is rejected, and reported where it became one later.
+-- Citus is not here: a table stands in for its catalog.
 \set ECHO none
 \set QUIET 1
 set client_min_messages to warning;
@@ -11,7 +12,8 @@ create table spread (id int primary key, state text not null default 'a');
 create table later (id int primary key, state text not null default 'a');
 create table parts (id int primary key, state text not null default 'a') partition by range (id);
 create table parts_1 partition of parts for values from (0) to (100);
-select lives_ok($$select pawl.enforce('later', 'state', 'm'), pawl.enable_log('later', 'state')$$, 'without Citus every table is taken');
+select lives_ok($$select pawl.enforce('later', 'state', 'm'), pawl.enable_log('later', 'state')$$,
+    'without Citus every table is taken');
 set allow_system_table_mods = on;
 create table pg_catalog.pg_dist_partition (logicalrelid regclass not null, partmethod "char" not null);
 insert into pg_catalog.pg_dist_partition values ('spread', 'h'), ('parts_1', 'h');
@@ -28,14 +30,17 @@ exception when others then
     get stacked diagnostics detail = pg_exception_detail, hint = pg_exception_hint;
     return concat_ws('|', sqlstate, sqlerrm, detail, hint);
 end $$;
-select is(rejection('spread'), $$0A000|public.spread is a distributed table|Citus keeps its rows in shards, where every write would fail.|select undistribute_table('public.spread')$$,
+select is(rejection('spread'),
+    $$0A000|public.spread is a distributed table|Citus keeps its rows in shards, where every write would fail.|select undistribute_table('public.spread')$$,
           'a distributed table is rejected');
-select is(rejection('parts'), $$0A000|public.parts_1 is a distributed table|Citus keeps its rows in shards, where every write would fail.|select undistribute_table('public.parts_1')$$,
+select is(rejection('parts'),
+    $$0A000|public.parts_1 is a distributed table|Citus keeps its rows in shards, where every write would fail.|select undistribute_table('public.parts_1')$$,
           'and a table with a distributed partition');
 select is_empty($$select * from pawl.health() where status <> 'ok'$$, 'health has nothing to say of local tables');
 insert into pg_catalog.pg_dist_partition values ('later', 'h');
 select results_eq($$select relation::text, check_name, status, hint from pawl.health() where status <> 'ok'$$,
-                  $$values ('later', 'distributed', 'error', 'select undistribute_table(''public.later'')')$$, 'but of one that became distributed');
+                  $$values ('later', 'distributed', 'error', 'select undistribute_table(''public.later'')')$$,
+                  'but of one that became distributed');
 update pg_catalog.pg_dist_partition set logicalrelid = 'later_transitions_log' where logicalrelid = 'later'::regclass;
 select is((select count(*) from pawl.health() where check_name = 'distributed'), 1::bigint, 'or whose log did');
 create role pawl_distributed_reader in role pawl_reader;

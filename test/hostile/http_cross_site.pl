@@ -1,5 +1,6 @@
-# Requests that another site makes a browser send: with a client's certificate, which a browser sends for every site, nothing acts that a form or a
-# script of another origin can send; nor is anything answered under a host that is none of ours.
+# Requests that another site makes a browser send: with a client's certificate, which a browser sends for every site,
+# nothing acts that a form or a script of another origin can send; nor is anything
+# answered under a host that is none of ours.
 use strict;
 use warnings;
 use IPC::Run;
@@ -10,31 +11,43 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = api_cluster('sites', qw(pawl_dag pawl_bulk));
-define_template($node, '{"name": "order", "identity_strategy": "always_unique", "steps": [{"name": "pack", "handler": "shop.pack"}]}');
+define_template($node,
+	'{"name": "order", "identity_strategy": "always_unique", "steps": [{"name": "pack", "handler": "shop.pack"}]}');
 my $token = make_token($node, 'pawl_operator', 'otto', '{read,operate}');
 my $folder = PostgreSQL::Test::Utils::tempdir;
 my @key = qw(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes);
 
-sub openssl { my (@arguments) = @_; my ($out, $err) = ('', ''); IPC::Run::run([ 'openssl', @arguments ], '>', \$out, '2>', \$err) or die "openssl @arguments: $err"; return $out }
+sub openssl
+{
+	my (@arguments) = @_;
+	my ($out, $err) = ('', '');
+	IPC::Run::run([ 'openssl', @arguments ], '>', \$out, '2>', \$err) or die "openssl @arguments: $err";
+	return $out
+}
 
-openssl('req', '-x509', @key, '-days', 1, '-subj', '/CN=authority', '-keyout', "$folder/authority.key", '-out', "$folder/authority.pem");
+openssl('req', '-x509', @key, '-days', 1, '-subj', '/CN=authority', '-keyout', "$folder/authority.key", '-out',
+	"$folder/authority.pem");
 append_to_file("$folder/names", "subjectAltName = IP:127.0.0.1\n");
 for my $name (qw(server robot))
 {
 	openssl('req', @key, '-subj', "/CN=$name", '-keyout', "$folder/$name.key", '-out', "$folder/$name.csr");
-	openssl('x509', '-req', '-in', "$folder/$name.csr", '-CA', "$folder/authority.pem", '-CAkey', "$folder/authority.key", '-CAcreateserial', '-days', 1, '-out', "$folder/$name.pem",
+	openssl('x509', '-req', '-in', "$folder/$name.csr", '-CA', "$folder/authority.pem", '-CAkey',
+		"$folder/authority.key", '-CAcreateserial', '-days', 1, '-out', "$folder/$name.pem",
 		$name eq 'server' ? ('-extfile', "$folder/names") : ());
 }
 my ($print) = openssl('x509', '-noout', '-fingerprint', '-sha256', '-in', "$folder/robot.pem") =~ /=(\S+)/;
-$node->safe_psql('postgres', "select pawl_api.accept_certificate('$print', 'pawl_operator', 'robot', '{read,operate}')");
+$node->safe_psql('postgres',
+	"select pawl_api.accept_certificate('$print', 'pawl_operator', 'robot', '{read,operate}')");
 
 my ($run, $port);
 sub begin
 {
 	my (@more) = @_;
-	$run = begin_program($node, 'pawld', '--api', '127.0.0.1:0', '--api-database', 'user=pawl_authenticator', '--sql-workers', '0', '--api-certificate', "$folder/server.pem", '--api-key',
+	$run = begin_program($node, 'pawld', '--api', '127.0.0.1:0', '--api-database', 'user=pawl_authenticator',
+		'--sql-workers', '0', '--api-certificate', "$folder/server.pem", '--api-key',
 		"$folder/server.key", '--api-client-ca', "$folder/authority.pem", @more);
-	wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /serving the API port=(\d+)/ ? ($port = $1) : 0 }, 'the API: ' . $run->{err});
+	wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /serving the API port=(\d+)/ ? ($port = $1) : 0 },
+		'the API: ' . $run->{err});
 	return;
 }
 
@@ -44,7 +57,8 @@ sub status_of
 	my ($path, @more) = @_;
 	my @shown = "@more" =~ /Bearer/ ? () : ('--cert', "$folder/robot.pem", '--key', "$folder/robot.key");
 	my ($out, $err) = ('', '');
-	IPC::Run::run([ 'curl', '-sS', '--cacert', "$folder/authority.pem", @shown, @more, '-o', '/dev/null', '-w', '%{http_code}', "https://127.0.0.1:$port$path" ], '>', \$out, '2>', \$err);
+	IPC::Run::run([ 'curl', '-sS', '--cacert', "$folder/authority.pem", @shown, @more, '-o', '/dev/null', '-w',
+		'%{http_code}', "https://127.0.0.1:$port$path" ], '>', \$out, '2>', \$err);
 	return $out;
 }
 
@@ -66,7 +80,8 @@ my %foreign = (
 	'JSON from an origin that begins so' => [ '-H', "Origin: $own.evil.example", @json ],
 	'JSON from another site' => [ '-H', 'Sec-Fetch-Site: cross-site', @json ],
 	'JSON from a neighbour' => [ '-H', 'Sec-Fetch-Site: same-site', @json ],
-	'JSON from another site that claims to be this origin' => [ '-H', 'Sec-Fetch-Site: cross-site', '-H', "Origin: $own", @json ],
+	'JSON from another site that claims to be this origin' => [ '-H', 'Sec-Fetch-Site: cross-site', '-H',
+		"Origin: $own", @json ],
 );
 for my $name (sort keys %foreign)
 {
@@ -87,11 +102,14 @@ is(tasks(), 4, 'four tasks');
 is(end_program($run, 'TERM'), 0, 'the daemon ends');
 
 begin('--api-hosts', 'pawl.example,127.0.0.1');
-is(status_of('/v1/tasks', '-H', "Host: $_"), 200, "host $_ is served") for 'pawl.example', 'PAWL.example', "pawl.example:$port", '127.0.0.1';
-is(status_of('/v1/tasks', '-H', "Host: $_"), 421, "host $_ is not") for 'evil.example', 'pawl.example.evil.example', 'evil.example:443';
+is(status_of('/v1/tasks', '-H', "Host: $_"), 200, "host $_ is served")
+	for 'pawl.example', 'PAWL.example', "pawl.example:$port", '127.0.0.1';
+is(status_of('/v1/tasks', '-H', "Host: $_"), 421, "host $_ is not")
+	for 'evil.example', 'pawl.example.evil.example', 'evil.example:443';
 is(status_of('/console/', '-H', 'Host: evil.example', '--compressed'), 421, 'nor is the console there');
 is(status_of('/healthz', '-H', 'Host: 10.0.0.1'), 200, 'health checks may use an address as the host');
-is(status_of('/v1/tasks', '-H', 'Origin: https://pawl.example', @json), 201, 'a proxy may have another host than the browser');
+is(status_of('/v1/tasks', '-H', 'Origin: https://pawl.example', @json), 201,
+	'a proxy may have another host than the browser');
 is(end_program($run, 'TERM'), 0, 'the daemon ends again');
 no_crash($node);
 done_testing();

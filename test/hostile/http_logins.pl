@@ -1,5 +1,5 @@
-# Guessing of tokens, floods of connections, and invalid arguments: a client that guesses is slowed and locks out no other client, threads end after a flood,
-# no argument gives 500.
+# Guessing of tokens, floods of connections, and invalid arguments: a client that guesses is slowed and locks out no
+# other client, threads end after a flood, no argument gives 500.
 use strict;
 use warnings;
 use IO::Socket::INET;
@@ -13,7 +13,12 @@ my $node = api_cluster('logins', qw(pawl_dag pawl_bulk pawl_saga));
 my %token = map { $_ => make_token($node, 'pawl_operator', $_, '{read,operate}') } qw(anna bert carl dora emil);
 my $api = begin_api($node, '--sql-workers', '0', '--api-proxies', '127.0.0.0/8,10.1.0.0/16');
 
-sub session { my ($token, @proxies) = @_; return ask('GET', '/v1/session', token => $token, headers => @proxies ? { 'X-Forwarded-For' => join ', ', @proxies } : {})->{status} }
+sub session
+{
+	my ($token, @proxies) = @_;
+	return ask('GET', '/v1/session', token => $token, headers => @proxies ? { 'X-Forwarded-For' => join ', ', @proxies }
+		: {})->{status}
+}
 
 subtest 'guessing' => sub {
 	is(session("pawl_$_" . 'x' x 30), 401, 'a wrong token') for 1 .. 10;
@@ -53,15 +58,21 @@ subtest 'a flood' => sub {
 
 subtest 'arguments' => sub {
 	my $document = ask('GET', '/openapi.json')->{json};
-	my @garbage = ('a.b.c.d', '.', '..;', '"', q{'}, ' ', 'pg_class', 'pg_class_oid_index', 'x' x 300, '-1', '99999999999999999999', '{}', '{{', '[[', 'NaN', '%25', "\xc3\xa9", '1e400', 'infinity', '"a', 'a"b.c', '00000000-0000-0000-0000-000000000000',
+	my @garbage = ('a.b.c.d', '.', '..;', '"', q{'}, ' ', 'pg_class', 'pg_class_oid_index', 'x' x 300, '-1',
+		'99999999999999999999', '{}', '{{', '[[', 'NaN', '%25', "\xc3\xa9", '1e400', 'infinity', '"a', 'a"b.c',
+		'00000000-0000-0000-0000-000000000000',
 		'2024-13-45', "a\tb", '0', 'pg_catalog.pg_authid', '$1', 'null', '(select 1)', '8000-01-01 BC');
 	my (@wrong, $asked);
-	my $encoded = sub { my ($text) = @_; return $text eq '..;' || $text eq '.' ? $text : $text =~ s/([^A-Za-z0-9_-])/sprintf '%%%02X', ord $1/ger };
+	my $encoded = sub {
+		my ($text) = @_;
+		return $text eq '..;' || $text eq '.' ? $text : $text =~ s/([^A-Za-z0-9_-])/sprintf '%%%02X', ord $1/ger
+	};
 	my $try = sub {
 		my ($method, $path, %how) = @_;
 		my $got = ask($method, $path, token => $token{emil}, %how);
 		++$asked;
-		push @wrong, "$method $path " . ($how{body} ? encode_json($how{body}) : '') . ": $got->{status} $got->{content}" if $got->{status} == 500 || $got->{status} == 599;
+		push @wrong, "$method $path " . ($how{body} ? encode_json($how{body}) : '') . ": $got->{status} $got->{content}"
+			if $got->{status} == 500 || $got->{status} == 599;
 	};
 	for my $path (sort keys $document->{paths}->%*)
 	{
@@ -69,14 +80,20 @@ subtest 'arguments' => sub {
 		{
 			my $route = $document->{paths}{$path}{$method};
 			next if $route->{operationId} =~ /events|openapi|healthz|readyz/;
-			my @parameters = map { $_->{'$ref'} ? $document->{components}{parameters}{ $_->{'$ref'} =~ s{.*/}{}r } : $_ } ($route->{parameters} // [])->@*;
+			my @parameters = map { $_->{'$ref'} ? $document->{components}{parameters}{ $_->{'$ref'} =~ s{.*/}{}r }
+				: $_ } ($route->{parameters} // [])->@*;
 			my @query = map { $_->{name} } grep { $_->{in} eq 'query' && $_->{name} ne 'ticket' } @parameters;
 			my @asked = $method eq 'get' ? @garbage : @garbage[ 0 .. 7 ];
-			if ($path =~ /\{/) { $try->(uc $method, $path =~ s/\{\w+\}/$encoded->($_)/ger, $method eq 'post' ? (body => {}) : ()) for @asked }
+			if ($path =~ /\{/)
+			{
+				$try->(uc $method, $path =~ s/\{\w+\}/$encoded->($_)/ger, $method eq 'post' ? (body => {}) : ())
+					for @asked
+			}
 			for my $name ($method eq 'get' ? @query : ())
 			{
 				my $good = $path =~ s/\{\w+\}/1/gr;
-				my $others = join '', map { "&$_=" . ($_ eq 'relation' ? 'pawl_dag.tasks' : 1) } grep { $_ ne $name && /^(relation|key)$/ } @query;
+				my $others = join '', map { "&$_=" . ($_ eq 'relation' ? 'pawl_dag.tasks' : 1) }
+					grep { $_ ne $name && /^(relation|key)$/ } @query;
 				$try->('GET', "$good?$name=" . $encoded->($_) . $others) for @garbage;
 			}
 			next unless $method eq 'post' && $route->{requestBody}{content}{'application/json'};
@@ -88,13 +105,15 @@ subtest 'arguments' => sub {
 			for my $value (1, -1, 1e300, 'a.b.c.d', '"', '', [], {}, [ {} ], { a => [] }, JSON::PP::true, 'x' x 300)
 			{
 				$try->('POST', $plain, body => { map { $_ => $value } @names });
-				$try->('POST', $plain, body => { relation => 'pawl_dag.tasks', key => 1, event => 'cancel', $_ => $value }) for @names;
+				$try->('POST', $plain,
+						body => { relation => 'pawl_dag.tasks', key => 1, event => 'cancel', $_ => $value }) for @names;
 			}
 		}
 	}
 	is(join("\n", @wrong), '', 'none is answered with 500');
 	cmp_ok($asked, '>', 1000, 'of many');
-	is(ask('GET', '/v1/history?relation=a.b.c.d&key=1', token => $token{emil})->{status}, 400, 'a relation that is malformed is 400');
+	is(ask('GET', '/v1/history?relation=a.b.c.d&key=1', token => $token{emil})->{status}, 400,
+		'a relation that is malformed is 400');
 };
 
 is(end_program($api->{run}, 'TERM'), 0, 'the daemon ends');

@@ -1,5 +1,5 @@
-# Requests inside of bodies, and heads that two readers understand differently: what is answered is what was sent, also behind a proxy that
-# keeps its connections.
+# Requests inside of bodies, and heads that two readers understand differently: what is answered is what was sent, also
+# behind a proxy that keeps its connections.
 use strict;
 use warnings;
 use IO::Select;
@@ -14,7 +14,8 @@ use Test::More;
 
 local $SIG{PIPE} = 'IGNORE';
 my $node = api_cluster('smuggling', qw(pawl_dag));
-define_template($node, '{"name": "order", "identity_strategy": "always_unique", "steps": [{"name": "pack", "handler": "shop.pack"}]}');
+define_template($node,
+	'{"name": "order", "identity_strategy": "always_unique", "steps": [{"name": "pack", "handler": "shop.pack"}]}');
 start_tasks($node, 'order', 1);
 my $task = one($node, 'select task_uuid from pawl_dag.tasks');
 my $operator = make_token($node, 'pawl_operator', 'otto', '{read,operate}');
@@ -52,7 +53,8 @@ sub holds
 		my ($called, $write) = @$framing;
 		my $said = talk($port, "$head\r\nHost: x\r\n" . $write->($smuggled) . $next);
 		my $all = statuses($said);
-		ok($all =~ /^$status( 200)?$/ && ($all =~ / / || $said =~ /^Connection: close\r$/m), "$name, $called") or diag($said);
+		ok($all =~ /^$status( 200)?$/ && ($all =~ / / || $said =~ /^Connection: close\r$/m), "$name, $called")
+			or diag($said);
 	}
 	return;
 }
@@ -66,18 +68,24 @@ subtest 'a body is no request' => sub {
 		holds("$method of nothing", api_port(), "$method /none HTTP/1.1", '40[04]');
 		holds("$method of what is there", api_port(), "$method /healthz HTTP/1.1", $read ? 200 : '40[05]');
 		holds("$method without a token", api_port(), "$method /v1/tasks HTTP/1.1", $known ? 401 : '40[05]');
-		holds("$method with one", api_port(), "$method /v1/tasks HTTP/1.1\r\n${auth}Content-Type: application/json", $read ? 200 : '40[05]');
-		holds("$method with a type that is none", api_port(), "$method /v1/tasks HTTP/1.1\r\n${auth}Content-Type: text/plain", $read ? 200 : '(400|405|415)');
-		holds("$method of a file without a form", api_port(), "$method /api/bulks HTTP/1.1\r\n${auth}Content-Type: text/plain", '(400|404|405|415)');
+		holds("$method with one", api_port(), "$method /v1/tasks HTTP/1.1\r\n${auth}Content-Type: application/json",
+			$read ? 200 : '40[05]');
+		holds("$method with a type that is none", api_port(),
+			"$method /v1/tasks HTTP/1.1\r\n${auth}Content-Type: text/plain", $read ? 200 : '(400|405|415)');
+		holds("$method of a file without a form", api_port(),
+			"$method /api/bulks HTTP/1.1\r\n${auth}Content-Type: text/plain", '(400|404|405|415)');
 		holds("$method of an address that is none", api_port(), "$method /v1/%zz HTTP/1.1", 400);
-		holds("$method with an unknown parameter", api_port(), "$method /v1/tasks?frob=1 HTTP/1.1\r\n$auth" . 'X: y', '40[05]');
+		holds("$method with an unknown parameter", api_port(), "$method /v1/tasks?frob=1 HTTP/1.1\r\n$auth" . 'X: y',
+			'40[05]');
 		holds("$method of the console", api_port(), "$method /console/ HTTP/1.1", $read ? $console : '40[045]');
 		holds("$method of the metrics", $metrics, "$method /metrics HTTP/1.1", '(200|400|404|413)');
 		holds("$method of no metrics", $metrics, "$method /none HTTP/1.1", '4(00|04|13)');
 	}
 	my $tag = ask('GET', '/v1/machines/pawl_dag.task/diagram', token => $operator)->{headers}{etag};
-	holds('what has not changed', api_port(), "GET /v1/machines/pawl_dag.task/diagram HTTP/1.1\r\n${auth}If-None-Match: $tag", 304);
-	my $long = talk(api_port(), "POST /v1/tasks HTTP/1.1\r\nHost: x\r\n${auth}Content-Type: application/json\r\n" . counted(' ' x 1_100_000 . $smuggled) . $next);
+	holds('what has not changed', api_port(),
+		"GET /v1/machines/pawl_dag.task/diagram HTTP/1.1\r\n${auth}If-None-Match: $tag", 304);
+	my $long = talk(api_port(), "POST /v1/tasks HTTP/1.1\r\nHost: x\r\n${auth}Content-Type: application/json\r\n"
+		. counted(' ' x 1_100_000 . $smuggled) . $next);
 	is(statuses($long), 413, 'a body that is too long ends the connection');
 	my $none = talk(api_port(), "POST /v1/tasks HTTP/1.1\r\nHost: x\r\n${auth}\r\n$next");
 	like(statuses($none), qr/^4\d\d 200$/, 'a POST that gives no length has no body') or diag($none);
@@ -126,18 +134,23 @@ subtest 'a head has one meaning' => sub {
 			ok(statuses($said) eq '400' && $said =~ /^Connection: close\r$/m, "$name, $line") or diag($said);
 		}
 	}
-	for my $line ('GET  /healthz HTTP/1.1', 'GET /healthz  HTTP/1.1', 'GET /healthz HTTP/1.1 ', "GET\t/healthz HTTP/1.1", 'GET /healthz', 'GET /a b HTTP/1.1',
-		'GET /healthz HTTP/1.2', 'GET /healthz HTTP/2.0', 'G(T /healthz HTTP/1.1', 'GET /healthz http/1.1', "GET /healthz\nX: HTTP/1.1", "GET /health\x01z HTTP/1.1")
+	for my $line ('GET  /healthz HTTP/1.1', 'GET /healthz  HTTP/1.1', 'GET /healthz HTTP/1.1 ',
+		"GET\t/healthz HTTP/1.1", 'GET /healthz', 'GET /a b HTTP/1.1',
+		'GET /healthz HTTP/1.2', 'GET /healthz HTTP/2.0', 'G(T /healthz HTTP/1.1', 'GET /healthz http/1.1',
+		"GET /healthz\nX: HTTP/1.1", "GET /health\x01z HTTP/1.1")
 	{
 		my $said = talk(api_port(), "$line\r\nHost: x\r\n\r\n$next");
-		ok(statuses($said) eq '400' && $said =~ /^Connection: close\r$/m, 'the line ' . $line =~ s/[^ -~]/?/gr) or diag($said);
+		ok(statuses($said) eq '400' && $said =~ /^Connection: close\r$/m, 'the line ' . $line =~ s/[^ -~]/?/gr)
+			or diag($said);
 	}
-	is(statuses(talk(api_port(), "POST /v1/tasks HTTP/1.0\r\nHost: x\r\n${auth}Transfer-Encoding: chunked\r\n\r\n$body$next")), '400', 'HTTP/1.0 has no chunks');
+	is(statuses(talk(api_port(), "POST /v1/tasks HTTP/1.0\r\nHost: x\r\n${auth}Transfer-Encoding: "
+		. "chunked\r\n\r\n$body$next")), '400', 'HTTP/1.0 has no chunks');
 };
 
 subtest 'connections that stay' => sub {
 	my $order = '{"name":"order"}';
-	my $said = talk(api_port(), "GET /v1/tasks HTTP/1.1\r\nHost: x\r\n$auth\r\nPOST /v1/tasks HTTP/1.1\r\nHost: x\r\n${auth}Content-Type: application/json\r\n" . counted($order) . $next);
+	my $said = talk(api_port(), "GET /v1/tasks HTTP/1.1\r\nHost: x\r\n$auth\r\nPOST /v1/tasks HTTP/1.1\r\nHost: "
+		. "x\r\n${auth}Content-Type: application/json\r\n" . counted($order) . $next);
 	like(statuses($said), qr/^200 20[01] 200$/, 'requests that come together are answered one by one') or diag($said);
 	like($said, qr/^Keep-Alive: timeout=30, max=10000\r$/m, 'and the answer says what the documentation says');
 };
@@ -163,13 +176,15 @@ http {
 CONF
 	local $ENV{PATH} = "$ENV{PATH}:/usr/sbin";
 	my ($out, $err) = ('', '');
-	my $nginx = IPC::Run::start([ 'nginx', '-p', $folder, '-e', "$folder/error.log", '-c', "$folder/nginx.conf" ], '<', \'', '>', \$out, '2>', \$err,
+	my $nginx = IPC::Run::start([ 'nginx', '-p', $folder, '-e', "$folder/error.log", '-c', "$folder/nginx.conf" ], '<',
+		\'', '>', \$out, '2>', \$err,
 		IPC::Run::timeout(10 * $PostgreSQL::Test::Utils::timeout_default));
 	wait_until(sub { (http_get($port, '/healthz'))[0] == 200 }, 'nginx');
 	my $victim = "GET /v1/session HTTP/1.1\r\nHost: x\r\n${auth}Connection: close\r\n\r\n";
 	my $cancel = "POST /v1/tasks/$task/cancel HTTP/1.1\r\nHost: x\r\nX-Rest: ";
 	my ($own, $rounds) = (0, 0);
-	for my $line ('GET /none', 'GET /healthz', 'HEAD /none', 'OPTIONS /none', 'GET /v1/tasks', 'POST /none', 'POST /v1/tasks', 'DELETE /v1/tasks', 'PUT /none', 'GET /console/')
+	for my $line ('GET /none', 'GET /healthz', 'HEAD /none', 'OPTIONS /none', 'GET /v1/tasks', 'POST /none',
+		'POST /v1/tasks', 'DELETE /v1/tasks', 'PUT /none', 'GET /console/')
 	{
 		for my $write (\&counted, \&chunked)
 		{

@@ -1,5 +1,6 @@
--- ANALYZE, REINDEX, VACUUM and REFRESH MATERIALIZED VIEW by a superuser run code of the table's owner, as that owner. The setting
--- is_superuser stays on meanwhile; the owner gets no right from it: it neither pauses queues, nor has logs pruned, nor writes a catalog.
+-- ANALYZE, REINDEX, VACUUM and REFRESH MATERIALIZED VIEW by a superuser run code of the table's owner, as that owner.
+-- The setting is_superuser stays on meanwhile; the owner gets no right from it: it neither pauses queues, nor has logs
+-- pruned, nor writes a catalog.
 \set QUIET 1
 set client_min_messages to warning;
 select no_plan();
@@ -31,8 +32,10 @@ insert into deeds values
     ($$select pawl.keep_log('victim.jobs', '0 s', false)$$),
     ($$select pawl.prune_log('victim.jobs', '0 s', false)$$),
     ($$select pawl.extend_log('victim.jobs', 'month', 1)$$),
-    ($$insert into pawl.binding (relation, state_column, machine, version) values ('victim.jobs', 'lane', 'maintained', 1)$$),
-    ($$insert into pawl.machine_transition (machine, version, ordinal, from_state, to_state) values ('maintained', 1, 99, 'done', 'waiting')$$),
+    ($$insert into pawl.binding (relation, state_column, machine, version)
+        values ('victim.jobs', 'lane', 'maintained', 1)$$),
+    ($$insert into pawl.machine_transition (machine, version, ordinal, from_state, to_state)
+        values ('maintained', 1, 99, 'done', 'waiting')$$),
     ($$select pawl.define('maintained', 'stateDiagram-v2' || chr(10) || ' [*] --> waiting')$$),
     ($$select pawl.release('victim.jobs')$$),
     ($$select set_config('pawl.restoring', 'on', false)$$),
@@ -57,7 +60,8 @@ create table trap (a int);
 insert into trap select generate_series(1, 10);
 create index trap_a on trap (harmless(a));
 create materialized view trap_view as select harmless(1) as a;
-create or replace function harmless(a int) returns int language plpgsql immutable as $$begin if a = 1 then perform public.try_all(); end if; return a; end$$;
+create or replace function harmless(a int) returns int
+    language plpgsql immutable as $$begin if a = 1 then perform public.try_all(); end if; return a; end$$;
 reset role;
 
 set test.during = 'analyze';
@@ -69,8 +73,10 @@ update public.trap set a = a;
 vacuum analyze public.trap;
 set test.during = 'refresh';
 refresh materialized view public.trap_view;
-select set_eq('select distinct during from tried', array['analyze', 'reindex', 'vacuum', 'refresh'], 'the code was run each time');
-select is_empty($$select during, what, answer from tried where answer not in ('42501')$$, 'and had no right that its owner has not');
+select set_eq('select distinct during from tried', array['analyze', 'reindex', 'vacuum', 'refresh'],
+    'the code was run each time');
+select is_empty($$select during, what, answer from tried where answer not in ('42501')$$,
+    'and had no right that its owner has not');
 select is_empty('select * from pawl.paused', 'nothing is paused');
 select is_empty('select * from pawl.log_upkeep', 'no log is to be pruned');
 select is((select count(*) from victim.jobs_transitions), 1::bigint, 'and none is');

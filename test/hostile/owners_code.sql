@@ -1,5 +1,6 @@
--- Upkeep by another role than the owner of a table: code that the owner has attached to its records runs as the owner, leaves nothing for
--- later that would run as the caller, and no setting. Lists that name no table run no policy of an owner as the caller.
+-- Upkeep by another role than the owner of a table: code that the owner has attached to its records runs as the owner,
+-- leaves nothing for later that would run as the caller, and no setting. Lists that name
+-- no table run no policy of an owner as the caller.
 \set QUIET 1
 set client_min_messages = error;
 select no_plan();
@@ -13,7 +14,8 @@ grant usage on schema villain to public;
 create table ran (what text, as_role name default current_user);
 grant insert, select on ran to public;
 create function names(what text) returns text language sql as
-    $$ select coalesce(string_agg(distinct as_role, ', ' order by as_role), 'not run') from ran where ran.what = names.what $$;
+    $$ select coalesce(string_agg(distinct as_role, ', ' order by as_role),
+        'not run') from ran where ran.what = names.what $$;
 
 create function note(what text) returns void language plpgsql as $$ begin insert into public.ran values (what); end $$;
 
@@ -24,10 +26,13 @@ select pawl.define('owners_code', $$stateDiagram-v2
     b --> c : up
     c --> [*]
     class b owned$$) \g /dev/null
-create function villain.constant(what text) returns boolean language plpgsql immutable as $$ begin perform public.note(what); return true; end $$;
-create function villain.trap() returns trigger language plpgsql as $$ begin insert into public.ran values (tg_argv[0]); return null; end $$;
+create function villain.constant(what text) returns boolean
+    language plpgsql immutable as $$ begin perform public.note(what); return true; end $$;
+create function villain.trap() returns trigger
+    language plpgsql as $$ begin insert into public.ran values (tg_argv[0]); return null; end $$;
 create table villain.later (x int);
-create constraint trigger later after insert on villain.later deferrable initially deferred for each row execute function villain.trap('deferred by a row');
+create constraint trigger later after insert on villain.later deferrable initially deferred
+    for each row execute function villain.trap('deferred by a row');
 create function villain.queues() returns trigger language plpgsql as $$ begin
     insert into public.ran values (tg_argv[0]);
     perform set_config('search_path', 'villain, pg_catalog', false);
@@ -49,11 +54,12 @@ reset role;
 delete from ran;
 select is((select done from pawl.tend_logs('villain.timed')), 4::bigint, 'a superuser has partitions made');
 select is(names('a constant check'), 'code_villain', 'a CHECK runs as the owner of the log');
-select is_empty($$select m from pawl._members('villain.timed_transitions'::regclass) m join pg_class c on c.oid = m where c.relowner <> 'code_villain'::regrole$$,
-    'the partitions are the owner''s');
+select is_empty($$select m from pawl._members('villain.timed_transitions'::regclass) m join pg_class c on c.oid = m
+    where c.relowner <> 'code_villain'::regrole$$, 'the partitions are the owner''s');
 select is((select done from pawl.tend_logs('villain.timed')), 0::bigint, 'a second call finds them there');
 set role code_operator;
-select throws_ok($$select pawl._add_log_partition('villain.timed_transitions', 'villain.x', '''x''', '''y''')$$, '42501', null, 'for the owner only');
+select throws_ok($$select pawl._add_log_partition('villain.timed_transitions', 'villain.x', '''x''', '''y''')$$,
+    '42501', null, 'for the owner only');
 reset role;
 
 -- Pruning deletes entries: their triggers are the owner's.
@@ -64,7 +70,8 @@ select pawl.enforce('villain.pruned', 'state', 'owners_code'),
 insert into villain.pruned values (1, 'a');
 update villain.pruned set state = 'b';
 update villain.pruned set state = 'c';
-create trigger queues after delete on villain.pruned_transitions for each row execute function villain.queues('pruning');
+create trigger queues after delete on villain.pruned_transitions
+    for each row execute function villain.queues('pruning');
 reset role;
 delete from ran;
 set search_path = public;
@@ -82,7 +89,8 @@ create constraint trigger at_commit after delete on villain.pruned_transitions d
     for each row execute function villain.trap('deferred on the log');
 reset role;
 delete from ran;
-select throws_ok($$select pawl.prune_log('villain.pruned', '0 s')$$, '42501', null, 'a deferred trigger on the log keeps others than its owner from pruning');
+select throws_ok($$select pawl.prune_log('villain.pruned', '0 s')$$, '42501', null,
+    'a deferred trigger on the log keeps others than its owner from pruning');
 select is(names('deferred on the log'), 'not run', 'and does not run as the superuser');
 set role code_villain;
 select is((select removed from pawl.prune_log('villain.pruned', '0 s')), 2::bigint, 'its owner prunes');
@@ -93,7 +101,8 @@ select is(names('deferred on the log'), 'code_villain', 'and runs its own trigge
 set role code_villain;
 drop trigger at_commit on villain.pruned_transitions;
 drop trigger queues on villain.pruned_transitions;
-create trigger queues after update on villain.pruned_transitions for each row execute function villain.queues('redaction');
+create trigger queues after update on villain.pruned_transitions
+    for each row execute function villain.queues('redaction');
 set pawl.processor = 'other';
 insert into villain.pruned values (3, 'a');
 reset pawl.processor;
@@ -116,7 +125,8 @@ create function villain.decides(history jsonb) returns boolean language plpgsql 
     end;
     return true;
 end $$;
-select pawl_saga.define('{"flow": "graph", "name": "decided", "children": [{"task": "a", "wait_seconds": 0}, {"task": "b", "wait_seconds": 0}],
+select pawl_saga.define('{"flow": "graph", "name": "decided", "children": [{"task": "a", "wait_seconds": 0},
+    {"task": "b", "wait_seconds": 0}],
     "links": [{"from": "a", "to": "b", "decider": {"function": "villain.decides"}}]}') \g /dev/null
 reset role;
 delete from ran;
@@ -127,7 +137,8 @@ select is(current_setting('search_path'), 'public', 'settings that it makes end 
 
 -- Policies run as the role that reads.
 set role code_villain;
-create function villain.shows() returns boolean language plpgsql as $$ begin insert into public.ran values ('policy'); return true; end $$;
+create function villain.shows() returns boolean
+    language plpgsql as $$ begin insert into public.ran values ('policy'); return true; end $$;
 create table villain.hidden (id int primary key, state text not null, owner text, due timestamptz);
 select pawl.enforce('villain.hidden', 'state', 'owners_code'),
     pawl.enable_queue('villain.hidden', 'state', owner => 'owner'),
@@ -142,15 +153,18 @@ create function lists() returns setof text language plpgsql volatile as $$ begin
     return query select relation::text from pawl.queue_depth where relation = 'villain.hidden'::regclass
            union all select relation::text from pawl.owners where relation = 'villain.hidden'::regclass
            union all select relation::text from pawl.timers where relation = 'villain.hidden'::regclass
-           union all select i ->> 'relation' from jsonb_array_elements(pawl_api.machine_counts('{"machine": "owners_code"}') -> 'items') i
+           union all select i ->> 'relation'
+           from jsonb_array_elements(pawl_api.machine_counts('{"machine": "owners_code"}') -> 'items') i
                       where i ->> 'relation' = 'villain.hidden';
     perform pawl_api.overview('{}');
 end $$;
 delete from ran;
 set role code_operator;
-select is_empty('select lists()', 'lists leave out a table with policies whose owner lacks the rights of the role that looks');
+select is_empty('select lists()',
+    'lists leave out a table with policies whose owner lacks the rights of the role that looks');
 select is(names('policy'), 'not run', 'and run none of its code');
-select throws_ok($$select * from pawl.read_as_owner('villain.hidden', 'state', 'states') c(state text, n bigint, estimated boolean)$$, '42501', null, 'nor by hand');
+select throws_ok($$select * from pawl.read_as_owner('villain.hidden', 'state', 'states') c(state text, n bigint,
+    estimated boolean)$$, '42501', null, 'nor by hand');
 reset role;
 -- An owner that has the rights of the role that looks gains nothing.
 grant code_operator to code_villain;

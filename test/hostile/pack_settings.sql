@@ -1,4 +1,5 @@
--- Arguments of the packs' functions that are out of range are named, with what they may be: never a constraint, a limit or a type of the inside.
+-- Arguments of the packs' functions that are out of range are named, with what they may
+-- be: never a constraint, a limit or a type of the inside.
 \set QUIET 1
 set client_min_messages = error;
 select no_plan();
@@ -11,42 +12,58 @@ begin
     execute statement;
     return 'fine';
 exception when others then
-    get stacked diagnostics state = returned_sqlstate, said = message_text, detail = pg_exception_detail, hint = pg_exception_hint;
+    get stacked diagnostics state = returned_sqlstate, said = message_text, detail = pg_exception_detail,
+        hint = pg_exception_hint;
     return concat_ws('|', state, said, detail, hint);
 end $$;
 
--- Every public function with such an argument, from the catalog: with all others at their default, or a value of their type.
+-- Every public function with such an argument, from the catalog: with all others at their
+-- default, or a value of their type.
 create view settings as
 select p.oid, p.prokind, n.nspname, p.proname, a.name, a.position, p.pronargs, p.pronargdefaults, p.proisstrict,
-       (select string_agg(format('%I => %s', o.name, case o.type when 'text'::regtype then '''x''' when 'uuid'::regtype then 'pawl.uuid_v7()'
+       (select string_agg(format('%I => %s', o.name,
+           case o.type when 'text'::regtype then '''x''' when 'uuid'::regtype then 'pawl.uuid_v7()'
                                                      else format('null::%s', o.type::regtype) end), ', ')
-          from unnest(coalesce(p.proargnames, '{}'), coalesce(p.proallargtypes, p.proargtypes::oid[]::oid[])) with ordinality o(name, type, position)
+          from unnest(coalesce(p.proargnames, '{}'), coalesce(p.proallargtypes, p.proargtypes::oid[]::oid[]))
+              with ordinality o(name, type, position)
          where o.position <= p.pronargs and o.position <= p.pronargs - p.pronargdefaults and o.name <> a.name) as others
   from pg_proc p join pg_namespace n on n.oid = p.pronamespace and n.nspname in ('pawl_dag', 'pawl_bulk', 'pawl_saga')
  cross join lateral unnest(p.proargnames) with ordinality a(name, position)
- where p.proname !~ '^_' and coalesce(p.proargmodes[a.position], 'i') in ('i', 'b') and a.name in ('batch', 'lease', 'keep', 'orchestrate');
+ where p.proname !~ '^_' and coalesce(p.proargmodes[a.position], 'i') in ('i', 'b')
+     and a.name in ('batch', 'lease', 'keep', 'orchestrate');
 create view bad as
-select s.*, v.value, format('%s %I.%I(%s%s => %s)', case s.prokind when 'p' then 'call' else 'select * from' end, s.nspname, s.proname, s.others || ', ', s.name, v.value) as statement
+select s.*, v.value, format('%s %I.%I(%s%s => %s)', case s.prokind when 'p' then 'call' else 'select * from' end,
+    s.nspname, s.proname, s.others || ', ', s.name, v.value) as statement
   from settings s
-  join (values ('batch', '0'), ('batch', '-1'), ('batch', '2000000000'), ('batch', 'null'), ('orchestrate', '0'), ('orchestrate', '-5'), ('lease', '''0 s'''),
-               ('lease', '''-1 h'''), ('lease', '''200000 years'''), ('keep', '''-1 h'''), ('keep', '''200000 years''')) v(name, value) on v.name = s.name
+  join (values ('batch', '0'), ('batch', '-1'), ('batch', '2000000000'), ('batch', 'null'), ('orchestrate', '0'),
+      ('orchestrate', '-5'), ('lease', '''0 s'''),
+               ('lease', '''-1 h'''), ('lease', '''200000 years'''), ('keep', '''-1 h'''),
+      ('keep', '''200000 years''')) v(name, value) on v.name = s.name
  where not (s.proisstrict and v.value = 'null');
 select ok((select count(*) from bad) > 90, 'there are such arguments: ' || (select count(*) from bad));
 select is((select string_agg(statement || ': ' || s, E'\n') from bad, said(statement) s
-            where s !~ ('^22023\|' || name || ' must be [^|]+\|It is [^|]+\|' || name || ' => ')), null, 'each names the argument, what it may be, what it is, and an example');
+            where s !~ ('^22023\|' || name || ' must be [^|]+\|It is [^|]+\|' || name || ' => ')), null,
+    'each names the argument, what it may be, what it is, and an example');
 
 -- Others.
 select pawl_bulk.define('{"name": "d", "steps": [{"name": "s", "handler": "h"}]}') is not null as ok;
 select is((select string_agg(statement || ': ' || s, E'\n') from unnest(array[
-        $$select pawl_bulk.submit('d', rows => '{}')$$, $$select pawl_bulk.submit('d', format => 'xml')$$, $$select pawl_bulk.submit('d', idempotency_key => '')$$,
-        format($$select pawl_bulk.submit('d', file_name => %L)$$, repeat('x', 201)), format($$select pawl_bulk.submit('d', created_by => %L)$$, repeat('x', 101)),
+        $$select pawl_bulk.submit('d', rows => '{}')$$, $$select pawl_bulk.submit('d', format => 'xml')$$,
+        $$select pawl_bulk.submit('d', idempotency_key => '')$$,
+        format($$select pawl_bulk.submit('d', file_name => %L)$$, repeat('x', 201)),
+        format($$select pawl_bulk.submit('d', created_by => %L)$$, repeat('x', 101)),
         $$select pawl_saga.post('j', priority => 'HIGHEST')$$, $$select pawl_saga.progress(pawl.uuid_v7(), 1, 1, 1.5)$$,
         $$select pawl_saga.progress(pawl.uuid_v7(), 1, 1, 'NaN')$$]) statement, said(statement) s
-            where s !~ '^22023\|[^|]*(rows|format|idempotency_key|file_name|created_by|priority|progress)[^|]*\|.+' or s ~ 'violates'), null, 'values of other arguments');
+            where s !~ '^22023\|[^|]*(rows|format|idempotency_key|file_name|created_by|priority|progress)[^|]*\|.+'
+                or s ~ 'violates'), null, 'values of other arguments');
 -- Numbers of a flow's definition.
 select is((select string_agg(k || ' ' || v || ': ' || s, E'\n')
-             from unnest('{max_losses,timeout_seconds,revert_timeout_seconds,wait_seconds,priority}'::text[]) k, unnest('{"\"soon\"",1e30,-1,1.5e10,"{}"}'::text[]) v,
-                  said(format('select pawl_saga.start(name) from (select pawl_saga.define(%L), ''t''::text) d(id, name)',
-                              jsonb_build_object('task', 't', k, v::jsonb) - case k when 'wait_seconds' then 'execute' else '' end)) s
-            where s <> 'fine' and s !~ ('^PW007\|[^|]*"' || k || '"[^|]*\|.*"' || k || '": ')), null, 'a definition that cannot be is rejected where it is defined, by name');
+             from unnest('{max_losses,timeout_seconds,revert_timeout_seconds,wait_seconds,priority}'::text[]) k,
+                 unnest('{"\"soon\"",1e30,-1,1.5e10,"{}"}'::text[]) v,
+                  said(
+                      format('select pawl_saga.start(name) from (select pawl_saga.define(%L), ''t''::text) d(id, name)',
+                              jsonb_build_object('task', 't', k, v::jsonb) - case k when 'wait_seconds' then 'execute'
+        else '' end)) s
+            where s <> 'fine' and s !~ ('^PW007\|[^|]*"' || k || '"[^|]*\|.*"' || k || '": ')), null,
+    'a definition that cannot be is rejected where it is defined, by name');
 select * from finish();

@@ -1,5 +1,5 @@
--- Functions that are PARALLEL SAFE or RESTRICTED do in a parallel query what they do elsewhere, in sessions that know nothing yet of machine
--- and table: each call is the first of a connection.
+-- Functions that are PARALLEL SAFE or RESTRICTED do in a parallel query what they do elsewhere, in sessions that know
+-- nothing yet of machine and table: each call is the first of a connection.
 \set QUIET 1
 set client_min_messages = error;
 create extension pawl_dag;
@@ -27,8 +27,10 @@ begin
     for line in execute 'explain (costs off) ' || query loop plan := plan || line; end loop;
     return plan;
 end $$;
-select set_config(case when current_setting('server_version_num')::int >= 160000 then 'debug_parallel_query' else 'force_parallel_mode' end, 'on', false) as set_it,
-    case when current_setting('server_version_num')::int >= 160000 then 'debug_parallel_query' else 'force_parallel_mode' end as setting \gset
+select set_config(case when current_setting('server_version_num')::int >= 160000 then 'debug_parallel_query'
+            else 'force_parallel_mode' end, 'on', false) as set_it,
+    case when current_setting('server_version_num')::int >= 160000
+        then 'debug_parallel_query' else 'force_parallel_mode' end as setting \gset
 \set ON_ERROR_STOP 0
 
 \c -
@@ -39,7 +41,8 @@ set min_parallel_table_scan_size = 0;
 set client_min_messages = error;
 select * from pawl.history('labelled', 1) \g /dev/null
 \set answer0 :SQLSTATE
-insert into is_parallel values ($$select * from pawl.history('labelled', 1)$$, plan_of($$select * from pawl.history('labelled', 1)$$));
+insert into is_parallel
+    values ($$select * from pawl.history('labelled', 1)$$, plan_of($$select * from pawl.history('labelled', 1)$$));
 
 \c -
 set :setting = on;
@@ -49,7 +52,8 @@ set min_parallel_table_scan_size = 0;
 set client_min_messages = error;
 select pawl.state_at('labelled', 1, now()) \g /dev/null
 \set answer1 :SQLSTATE
-insert into is_parallel values ($$select pawl.state_at('labelled', 1, now())$$, plan_of($$select pawl.state_at('labelled', 1, now())$$));
+insert into is_parallel
+    values ($$select pawl.state_at('labelled', 1, now())$$, plan_of($$select pawl.state_at('labelled', 1, now())$$));
 
 \c -
 set :setting = on;
@@ -59,7 +63,8 @@ set min_parallel_table_scan_size = 0;
 set client_min_messages = error;
 select pawl._key_text('labelled'::regclass, 1, 'state') from labelled \g /dev/null
 \set answer2 :SQLSTATE
-insert into is_parallel values ($$select pawl._key_text('labelled'::regclass, 1, 'state') from labelled$$, plan_of($$select pawl._key_text('labelled'::regclass, 1, 'state') from labelled$$));
+insert into is_parallel values ($$select pawl._key_text('labelled'::regclass, 1, 'state') from labelled$$,
+    plan_of($$select pawl._key_text('labelled'::regclass, 1, 'state') from labelled$$));
 
 \c -
 set :setting = on;
@@ -69,7 +74,8 @@ set min_parallel_table_scan_size = 0;
 set client_min_messages = error;
 select pawl.channel('labelled') from labelled \g /dev/null
 \set answer3 :SQLSTATE
-insert into is_parallel values ($$select pawl.channel('labelled') from labelled$$, plan_of($$select pawl.channel('labelled') from labelled$$));
+insert into is_parallel values ($$select pawl.channel('labelled') from labelled$$,
+    plan_of($$select pawl.channel('labelled') from labelled$$));
 
 \c -
 set :setting = on;
@@ -79,7 +85,8 @@ set min_parallel_table_scan_size = 0;
 set client_min_messages = error;
 select pawl._guard_functions('labelled', 'labelled', 1) \g /dev/null
 \set answer4 :SQLSTATE
-insert into is_parallel values ($$select pawl._guard_functions('labelled', 'labelled', 1)$$, plan_of($$select pawl._guard_functions('labelled', 'labelled', 1)$$));
+insert into is_parallel values ($$select pawl._guard_functions('labelled', 'labelled', 1)$$,
+    plan_of($$select pawl._guard_functions('labelled', 'labelled', 1)$$));
 
 \c -
 set :setting = on;
@@ -89,7 +96,8 @@ set min_parallel_table_scan_size = 0;
 set client_min_messages = error;
 select pawl._resolve_calls('labelled', 'labelled', 1, null) \g /dev/null
 \set answer5 :SQLSTATE
-insert into is_parallel values ($$select pawl._resolve_calls('labelled', 'labelled', 1, null)$$, plan_of($$select pawl._resolve_calls('labelled', 'labelled', 1, null)$$));
+insert into is_parallel values ($$select pawl._resolve_calls('labelled', 'labelled', 1, null)$$,
+    plan_of($$select pawl._resolve_calls('labelled', 'labelled', 1, null)$$));
 
 \c -
 set :setting = on;
@@ -99,7 +107,8 @@ set min_parallel_table_scan_size = 0;
 set client_min_messages = error;
 select * from pawl.states('labelled') \g /dev/null
 \set answer6 :SQLSTATE
-insert into is_parallel values ($$select * from pawl.states('labelled')$$, plan_of($$select * from pawl.states('labelled')$$));
+insert into is_parallel
+    values ($$select * from pawl.states('labelled')$$, plan_of($$select * from pawl.states('labelled')$$));
 
 \c -
 set :setting = on;
@@ -109,7 +118,8 @@ set min_parallel_table_scan_size = 0;
 set client_min_messages = error;
 select * from pawl.transitions('labelled') \g /dev/null
 \set answer7 :SQLSTATE
-insert into is_parallel values ($$select * from pawl.transitions('labelled')$$, plan_of($$select * from pawl.transitions('labelled')$$));
+insert into is_parallel
+    values ($$select * from pawl.transitions('labelled')$$, plan_of($$select * from pawl.transitions('labelled')$$));
 
 \c -
 set :setting = on;
@@ -129,7 +139,8 @@ set min_parallel_table_scan_size = 0;
 set client_min_messages = error;
 select pawl.restoring() from labelled \g /dev/null
 \set answer9 :SQLSTATE
-insert into is_parallel values ($$select pawl.restoring() from labelled$$, plan_of($$select pawl.restoring() from labelled$$));
+insert into is_parallel
+    values ($$select pawl.restoring() from labelled$$, plan_of($$select pawl.restoring() from labelled$$));
 
 \c -
 set :setting = on;
@@ -139,7 +150,8 @@ set min_parallel_table_scan_size = 0;
 set client_min_messages = error;
 select pawl.backoff(id, '{}') from labelled \g /dev/null
 \set answer10 :SQLSTATE
-insert into is_parallel values ($$select pawl.backoff(id, '{}') from labelled$$, plan_of($$select pawl.backoff(id, '{}') from labelled$$));
+insert into is_parallel
+    values ($$select pawl.backoff(id, '{}') from labelled$$, plan_of($$select pawl.backoff(id, '{}') from labelled$$));
 
 \c -
 set :setting = on;
@@ -149,7 +161,8 @@ set min_parallel_table_scan_size = 0;
 set client_min_messages = error;
 select pawl_api.get_machine('{"machine": "labelled"}') \g /dev/null
 \set answer11 :SQLSTATE
-insert into is_parallel values ($$select pawl_api.get_machine('{"machine": "labelled"}')$$, plan_of($$select pawl_api.get_machine('{"machine": "labelled"}')$$));
+insert into is_parallel values ($$select pawl_api.get_machine('{"machine": "labelled"}')$$,
+    plan_of($$select pawl_api.get_machine('{"machine": "labelled"}')$$));
 
 \c -
 set :setting = on;
@@ -159,7 +172,8 @@ set min_parallel_table_scan_size = 0;
 set client_min_messages = error;
 select pawl_api.machine_diagram('{"machine": "labelled"}') \g /dev/null
 \set answer12 :SQLSTATE
-insert into is_parallel values ($$select pawl_api.machine_diagram('{"machine": "labelled"}')$$, plan_of($$select pawl_api.machine_diagram('{"machine": "labelled"}')$$));
+insert into is_parallel values ($$select pawl_api.machine_diagram('{"machine": "labelled"}')$$,
+    plan_of($$select pawl_api.machine_diagram('{"machine": "labelled"}')$$));
 
 \set ON_ERROR_STOP 1
 \c -

@@ -1,5 +1,5 @@
--- The rights on functions and tables: the files sql/<extension>/privileges are all that is granted, and rules hold for every function and
--- table that there is. Runs at the top of the sources, where the files are.
+-- The rights on functions and tables: the files sql/<extension>/privileges are all that is granted, and rules hold for
+-- every function and table that there is. Runs at the top of the sources, where the files are.
 \set ECHO none
 \set QUIET 1
 set client_min_messages to warning;
@@ -22,17 +22,21 @@ set t.extension = 'pawl_saga';
 set t.extension = 'pawl_api';
 \copy line (text) from sql/pawl_api/privileges with (format csv, delimiter E'\x01', quote E'\x02')
 create temp table written as
-select extension, m[1] as function, m[3] as roles from line, regexp_match(text, '^([a-z_0-9]+(\([^)]*\))?) +(.*)$') m where text !~ '^\s*(#|$)';
+select extension, m[1] as function, m[3] as roles from line, regexp_match(text, '^([a-z_0-9]+(\([^)]*\))?) +(.*)$') m
+where text !~ '^\s*(#|$)';
 
 create temp view function as
-select p.oid, e.extname::text as extension, p.proname::text as name, p.oid::regprocedure::text as signature, p.prosecdef as definer,
+select p.oid, e.extname::text as extension, p.proname::text as name, p.oid::regprocedure::text as signature,
+p.prosecdef as definer,
        p.prorettype::regtype::text as returns, l.lanname as language, p.prosrc as source, p.proconfig as settings,
        coalesce(p.proacl, acldefault('f', p.proowner)) as acl, p.proowner as owner
   from pg_proc p
-  join pg_depend d on d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.refclassid = 'pg_extension'::regclass and d.deptype = 'e'
+  join pg_depend d on d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.refclassid = 'pg_extension'::regclass
+      and d.deptype = 'e'
   join pg_extension e on e.oid = d.refobjid join pg_language l on l.oid = p.prolang where e.extname ^@ 'pawl';
 create temp view granted as
-select f.extension, f.signature, f.oid, case a.grantee when 0 then 'public' else a.grantee::regrole::text end as role, a.is_grantable
+select f.extension, f.signature, f.oid, case a.grantee when 0 then 'public' else a.grantee::regrole::text end as role,
+a.is_grantable
   from function f, aclexplode(f.acl) a where a.grantee <> f.owner;
 create temp view meant as
 select w.extension, f.signature, w.function, w.roles
@@ -40,47 +44,63 @@ select w.extension, f.signature, w.function, w.roles
        and (f.name = w.function or w.function ~ '\(' and f.oid = to_regprocedure(w.extension || '.' || w.function));
 
 select is((select count(distinct extension) from function), 5::bigint, 'all extensions are there');
-select is_empty($$select extension, function from written group by 1, 2 having count(*) > 1$$, 'a function has one line');
-select is_empty($$select extension, function from written except select extension, function from meant$$, 'every line names a function');
-select is_empty($$select extension, signature, role from granted except select extension, signature, r from meant, regexp_split_to_table(roles, ' +') r$$,
+select is_empty($$select extension, function from written group by 1, 2 having count(*) > 1$$,
+    'a function has one line');
+select is_empty($$select extension, function from written except select extension, function from meant$$,
+    'every line names a function');
+select is_empty($$select extension, signature, role from granted except select extension, signature, r
+    from meant, regexp_split_to_table(roles, ' +') r$$,
                 'nothing is granted but what the files say');
-select is_empty($$select extension, signature, r from meant, regexp_split_to_table(roles, ' +') r except select extension, signature, role from granted$$,
+select is_empty($$select extension, signature, r from meant, regexp_split_to_table(roles, ' +') r
+    except select extension, signature, role from granted$$,
                 'and all that they say is');
 select is_empty($$select * from granted where is_grantable$$, 'nothing can be granted on');
 
 -- Rules for all functions, those to come included.
-select is_empty($$select signature from function f where definer and returns in ('trigger', 'event_trigger') and exists (select from granted g where g.oid = f.oid)$$,
+select is_empty($$select signature from function f
+    where definer and returns in ('trigger', 'event_trigger') and exists (select from granted g where g.oid = f.oid)$$,
                 'a SECURITY DEFINER trigger function is for its owner alone');
-select is_empty($$select signature from function f where returns = 'event_trigger' and exists (select from granted g where g.oid = f.oid)$$,
+select is_empty($$select signature from function f
+    where returns = 'event_trigger' and exists (select from granted g where g.oid = f.oid)$$,
                 'an event trigger function is, too');
 select is_empty($$select signature, settings from function f
-                   where definer and not exists (select from unnest(settings) s where s ~ '^search_path=pg_catalog, *pg_temp$')$$,
+                   where definer
+                       and not exists (select from unnest(settings) s where s ~ '^search_path=pg_catalog, *pg_temp$')$$,
                 'a SECURITY DEFINER function has a fixed search_path');
 select is_empty($$select signature from function f
-                   where not definer and returns = 'trigger' and not exists (select from granted g where g.oid = f.oid and g.role = 'public')$$,
+                   where not definer and returns = 'trigger'
+                       and not exists (select from granted g where g.oid = f.oid and g.role = 'public')$$,
                 'a trigger function that acts with the rights of the caller is for all: partitions and dumps need it');
 select is_empty($$select signature from function f where returns = 'trigger' and language = 'plpgsql'
-                    and source !~ ('^\s*DECLARE\s+fired constant boolean :=\s+pawl\.fired_by\(''[A-Z, ]+'',\s+TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,'
+                    and source !~ ('^\s*DECLARE\s+fired constant boolean :=\s+pawl\.fired_by\(''[A-Z, '
+                        ']+'',\s+TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,'
                                    '\s+''pawl\w*\.\w+''(,\s+''pawl\w*\.\w+'')*\);')$$,
                 'a trigger function asks what fired it before it does anything');
 select set_eq($$select name from function where returns = 'trigger' and language = 'c'$$,
-              array['validate', 'validate_insert', 'record', 'record_truncate', 'log_insert', 'protect_log', 'invalidate', 'audit_results', 'protect_record', '_step_entered'],
+              array['validate', 'validate_insert', 'record', 'record_truncate', 'log_insert', 'protect_log',
+                  'invalidate', 'audit_results', 'protect_record', '_step_entered'],
               'these trigger functions are in C: hostile/trigger_hijack.sql fires each');
-select is_empty($$select signature from function f where returns = 'trigger' and language not in ('c', 'plpgsql')$$, 'there are no others');
+select is_empty($$select signature from function f where returns = 'trigger' and language not in ('c', 'plpgsql')$$,
+    'there are no others');
 create temp view named as
 select f.oid, f.signature, to_regclass(trim(q, '''')) as relation, m as moment
-  from function f, regexp_match(f.source, 'fired_by\(''([A-Z, ]+)'',\s+TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,\s+([^)]*)\)') x,
+  from function f,
+      regexp_match(f.source, 'fired_by\(''([A-Z, ]+)'',\s+TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,\s+([^)]*)\)') x,
        regexp_split_to_table(x[2], ',\s*') q, regexp_split_to_table(x[1], ', ') m
  where f.returns = 'trigger' and f.language = 'plpgsql';
-select is_empty($$select * from named n where relation is null or not exists (select from pg_trigger t where t.tgfoid = n.oid and t.tgrelid = n.relation)$$,
+select is_empty($$select * from named n
+    where relation is null or not exists (select from pg_trigger t where t.tgfoid = n.oid and t.tgrelid = n.relation)$$,
                 'the tables that it names have such a trigger');
-select is_empty($$select t.tgrelid::regclass, t.tgname from pg_trigger t join function f on f.oid = t.tgfoid and f.language = 'plpgsql' and f.returns = 'trigger'
+select is_empty($$select t.tgrelid::regclass, t.tgname from pg_trigger t
+    join function f on f.oid = t.tgfoid and f.language = 'plpgsql' and f.returns = 'trigger'
      where not t.tgisinternal and not exists (select from named n where n.oid = t.tgfoid and n.relation = t.tgrelid
          and split_part(n.moment, ' ', 1) = case when t.tgtype & 2 <> 0 then 'BEFORE' else 'AFTER' end
          and n.moment ~ case when t.tgtype & 1 <> 0 then 'ROW$' else 'STATEMENT$' end
          and (t.tgtype & 4 = 0 or n.moment ~ 'INSERT') and (t.tgtype & 8 = 0 or n.moment ~ 'DELETE')
-         and (t.tgtype & 16 = 0 or n.moment ~ 'UPDATE') and (t.tgtype & 32 = 0 or n.moment ~ 'TRUNCATE'))$$, 'and it names all of its triggers');
-select is_empty($$select f.signature from granted g join function f using (oid) where g.role = 'public' and f.extension <> 'pawl' and f.returns <> 'trigger'$$,
+         and (t.tgtype & 16 = 0 or n.moment ~ 'UPDATE') and (t.tgtype & 32 = 0 or n.moment ~ 'TRUNCATE'))$$,
+    'and it names all of its triggers');
+select is_empty($$select f.signature from granted g join function f using (oid)
+    where g.role = 'public' and f.extension <> 'pawl' and f.returns <> 'trigger'$$,
                 'of the packs PUBLIC has nothing but trigger functions');
 select is_empty($$select f.signature from granted g join function f using (oid) where g.role = 'public' and f.definer$$,
                 'and no SECURITY DEFINER function of any extension');
@@ -90,15 +110,22 @@ create temp view right_on as
 select c.oid, e.extname::text as extension, c.oid::regclass::text as relation,
        case a.grantee when 0 then 'public' else a.grantee::regrole::text end as role, a.privilege_type as privilege
   from pg_class c
-  join pg_depend d on d.classid = 'pg_class'::regclass and d.objid = c.oid and d.refclassid = 'pg_extension'::regclass and d.deptype = 'e'
-  join pg_extension e on e.oid = d.refobjid, aclexplode(c.relacl) a where e.extname ^@ 'pawl' and a.grantee <> c.relowner;
-select is_empty($$select relation, role, privilege from right_on where privilege in ('TRUNCATE', 'TRIGGER', 'REFERENCES')$$,
+  join pg_depend d on d.classid = 'pg_class'::regclass and d.objid = c.oid and d.refclassid = 'pg_extension'::regclass
+      and d.deptype = 'e'
+  join pg_extension e on e.oid = d.refobjid, aclexplode(c.relacl) a
+  where e.extname ^@ 'pawl' and a.grantee <> c.relowner;
+select is_empty($$select relation, role, privilege from right_on
+    where privilege in ('TRUNCATE', 'TRIGGER', 'REFERENCES')$$,
                 'TRUNCATE, TRIGGER and REFERENCES are the owner''s');
-select is_empty($$select relation, role, privilege from right_on where role in ('public', 'pawl_reader') and privilege <> 'SELECT'
-                    and not (role = 'public' and privilege = 'INSERT' and relation in ('pawl.paused', 'pawl.log_upkeep'))$$,
+select is_empty($$select relation, role, privilege from right_on
+    where role in ('public', 'pawl_reader') and privilege <> 'SELECT'
+                    and not (role = 'public' and privilege = 'INSERT'
+                        and relation in ('pawl.paused', 'pawl.log_upkeep'))$$,
                 'readers read; anyone may only ask for a pause, or say how long a log is kept, which triggers check');
 -- UPDATE or DELETE of a whole table is also the right to LOCK it.
-select is_empty($$select relation, role, privilege from right_on where role = 'pawl_worker' and privilege in ('UPDATE', 'DELETE') order by 1, 2, 3$$, 'workers update columns, not tables');
+select is_empty($$select relation, role, privilege from right_on
+        where role = 'pawl_worker' and privilege in ('UPDATE', 'DELETE') order by 1, 2, 3$$,
+    'workers update columns, not tables');
 create role privileges_worker in role pawl_worker;
 create function may_lock(role text, relation regclass) returns boolean language plpgsql as $f$
 begin
@@ -110,10 +137,12 @@ exception when insufficient_privilege then
 when sqlstate 'ZZZZZ' then
     return true;
 end $f$;
-select is_empty($$select c.oid::regclass::text from pg_class c where c.relnamespace::regnamespace::text ^@ 'pawl' and c.relkind in ('r', 'p')
+select is_empty($$select c.oid::regclass::text from pg_class c
+    where c.relnamespace::regnamespace::text ^@ 'pawl' and c.relkind in ('r', 'p')
                     and may_lock('privileges_worker', c.oid)$$, 'a worker locks no table');
 
--- An owner of tables that is no superuser does with them what it did: enforces, adds partitions by itself and by another role.
+-- An owner of tables that is no superuser does with them what it did: enforces, adds
+-- partitions by itself and by another role.
 create role privileges_owner in role pawl_admin;
 create role privileges_heir;
 grant create on schema public to privileges_owner, privileges_heir;
@@ -130,7 +159,8 @@ alter table of_owner owner to privileges_heir;
 alter table of_owner_1 owner to privileges_heir;
 alter table of_owner_transitions owner to privileges_heir;
 set role privileges_heir;
-select lives_ok('create table of_owner_2 partition of of_owner for values from (10) to (20)', 'a role without any rights adds one, too');
+select lives_ok('create table of_owner_2 partition of of_owner for values from (10) to (20)',
+    'a role without any rights adds one, too');
 select lives_ok($$insert into of_owner values (1, 'a'), (11, 'a')$$, 'both claim rows');
 select throws_ok($$update of_owner_2 set state = 'c'$$, 'PW001', null, 'and are enforced');
 select lives_ok($$update of_owner set state = 'b'$$, 'as they should be');

@@ -1,4 +1,5 @@
-# A database that cannot be written: pawld says so once, waits longer and longer, is not ready, and goes on when it can be written again.
+# A database that cannot be written: pawld says so once, waits longer and longer, is not
+# ready, and goes on when it can be written again.
 use strict;
 use warnings;
 use IPC::Run;
@@ -10,12 +11,23 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = api_cluster('primary', qw(pawl_dag pawl_bulk pawl_saga));
-define_template($node, '{"name": "work", "identity_strategy": "always_unique", "steps": [{"name": "a", "handler": "sleep"}]}');
+define_template($node,
+	'{"name": "work", "identity_strategy": "always_unique", "steps": [{"name": "a", "handler": "sleep"}]}');
 my $operator = make_token($node, 'pawl_operator', 'otto', '{read,operate}');
 my @daemon = ('--http', '127.0.0.1:0', '--longest-poll-ms', '20', '--gauges-ms', '100', '--boards', 'default');
 
-sub port_of { my ($run) = @_; wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /listening port=\d+/ }, 'the daemon to listen'); return ($run->{err} =~ /listening port=(\d+)/)[0] }
-sub lines_after { my ($run, $from) = @_; $run->{harness}->pump_nb; return scalar(() = substr($run->{err}, $from) =~ /\n/g) }
+sub port_of
+{
+	my ($run) = @_;
+	wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /listening port=\d+/ }, 'the daemon to listen');
+	return ($run->{err} =~ /listening port=(\d+)/)[0]
+}
+sub lines_after
+{
+	my ($run, $from) = @_;
+	$run->{harness}->pump_nb;
+	return scalar(() = substr($run->{err}, $from) =~ /\n/g)
+}
 
 sub is_quiet
 {
@@ -38,12 +50,15 @@ subtest 'made read-only' => sub {
 	like((http_get($port, '/readyz'))[1], qr/can write nothing: the database is read-only/, 'it says why');
 	is((http_get($port, '/healthz'))[0], 200, 'and is alive');
 	is_quiet($api->{run}, 'read-only');
-	is(ask('POST', '/v1/tasks', token => $operator, body => { name => 'work' })->{status}, 503, 'the API says that it cannot, too');
+	is(ask('POST', '/v1/tasks', token => $operator, body => { name => 'work' })->{status}, 503,
+		'the API says that it cannot, too');
 	is(ask('GET', '/v1/tasks', token => $operator)->{status}, 200, 'and what is there can be read');
-	$node->safe_psql('postgres', 'set transaction_read_only = off; set default_transaction_read_only = off; alter system reset default_transaction_read_only');
+	$node->safe_psql('postgres', 'set transaction_read_only = off; set default_transaction_read_only = off; alter '
+		. 'system reset default_transaction_read_only');
 	$node->reload;
 	wait_until(sub { (http_get($port, '/readyz'))[0] == 200 }, 'the daemon to be ready again');
-	is(ask('POST', '/v1/tasks', token => $operator, body => { name => 'work' })->{status} < 300, 1, 'and so does the API');
+	is(ask('POST', '/v1/tasks', token => $operator, body => { name => 'work' })->{status} < 300, 1,
+		'and so does the API');
 	is(end_program($api->{run}, 'TERM'), 0, 'it ends');
 };
 
@@ -62,13 +77,15 @@ subtest 'a standby that is promoted' => sub {
 	$standby->promote;
 	wait_until(sub { (http_get($port, '/readyz'))[0] == 200 }, 'the daemon to be ready');
 	start_tasks($standby, 'work', 1);
-	ok($standby->poll_query_until('postgres', "select exists (select from pawl_dag.steps where state = 'enqueued')"), 'and to do its duties');
+	ok($standby->poll_query_until('postgres', "select exists (select from pawl_dag.steps where state = 'enqueued')"),
+		'and to do its duties');
 	is(end_program($run, 'TERM'), 0, 'it ends');
 	$standby->stop;
 };
 
 # What is not of the type of its setting is no setting.
-for my $wrong ('database=1', 'boards="x"', 'skip=[[["x"]]]', 'wake="true"', 'batch="5"', 'publish=[1]', 'api_proxies=["x"]')
+for my $wrong ('database=1', 'boards="x"', 'skip=[[["x"]]]', 'wake="true"', 'batch="5"', 'publish=[1]',
+	'api_proxies=["x"]')
 {
 	my $file = PostgreSQL::Test::Utils::tempdir() . '/pawld.toml';
 	append_to_file($file, "$wrong\n");

@@ -1,4 +1,5 @@
--- Tokens and requests of the HTTP API, called as pawld calls them: which requests are accepted and as which role they run; a key is answered once.
+-- Tokens and requests of the HTTP API, called as pawld calls them: which requests are accepted and as which role they
+-- run; a key is answered once.
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
@@ -9,7 +10,8 @@ create role api_request_super superuser;
 create role api_request_apart;
 grant api_request_operator, api_request_super to pawl_authenticator;
 
-create function public.digest_of(secret text) returns bytea language sql as $$ select sha256(convert_to(secret, 'SQL_ASCII')) $$;
+create function public.digest_of(secret text) returns bytea
+    language sql as $$ select sha256(convert_to(secret, 'SQL_ASCII')) $$;
 -- Its SQLSTATE, or ok.
 create function public.said(command text) returns text language plpgsql as $$
 begin
@@ -24,10 +26,13 @@ create function pawl_api.count_calls(q jsonb, body jsonb) returns jsonb language
     insert into public.calls values (body);
     select to_jsonb(count(*)) from public.calls $$;
 
-select throws_ok($$select pawl_api.create_token('api_request_super', 'ada')$$, '42501', NULL, 'no token makes a superuser');
-select throws_ok($$select pawl_api.create_token('api_request_apart', 'ada')$$, '42501', NULL, 'no token is for a role that pawld may not become');
+select throws_ok($$select pawl_api.create_token('api_request_super', 'ada')$$, '42501', NULL,
+    'no token makes a superuser');
+select throws_ok($$select pawl_api.create_token('api_request_apart', 'ada')$$, '42501', NULL,
+    'no token is for a role that pawld may not become');
 select throws_ok($$select pawl_api.create_token('api_request_operator', '')$$, '22023', NULL, 'a token names a person');
-select throws_ok($$select pawl_api.create_token('api_request_operator', 'ada', '{admin}')$$, '22023', NULL, 'there are two scopes');
+select throws_ok($$select pawl_api.create_token('api_request_operator', 'ada', '{admin}')$$, '22023', NULL,
+    'there are two scopes');
 select pawl_api.create_token('api_request_operator', 'ada', '{operate}') as operating \gset
 select pawl_api.create_token('api_request_operator', 'bob', '{operate}') as second \gset
 select pawl_api.create_token('api_request_operator', 'ada') as reading \gset
@@ -36,22 +41,31 @@ select pawl_api.create_token('api_request_operator', 'ada', '{read,operate}') as
 select repeat('a7', 32) as fingerprint \gset
 select pawl_api.accept_certificate(:'fingerprint', 'api_request_operator', 'eve', '{read}') \g /dev/null
 
-select is(said(format($$select pawl_api.begin_request('bearer', digest_of(%L), 'read')$$, :'revoked')), 'ok', 'a token is let in');
+select is(said(format($$select pawl_api.begin_request('bearer', digest_of(%L), 'read')$$, :'revoked')), 'ok',
+    'a token is let in');
 select pawl_api.revoke_token(t.token) from pawl_api.tokens t where t.digest = digest_of(:'revoked') \g /dev/null
-select is(said(format($$select pawl_api.begin_request('bearer', digest_of(%L), 'read')$$, :'revoked')), '28000', 'a revoked token is not');
-select is(said(format($$select pawl_api.begin_request('bearer', digest_of(%L), 'read')$$, :'expired')), '28000', 'an expired token is not');
-select is(said($$select pawl_api.begin_request('bearer', digest_of('pawl_guess'), 'read')$$), '28000', 'an unknown token is not');
+select is(said(format($$select pawl_api.begin_request('bearer', digest_of(%L), 'read')$$, :'revoked')), '28000',
+    'a revoked token is not');
+select is(said(format($$select pawl_api.begin_request('bearer', digest_of(%L), 'read')$$, :'expired')), '28000',
+    'an expired token is not');
+select is(said($$select pawl_api.begin_request('bearer', digest_of('pawl_guess'), 'read')$$), '28000',
+    'an unknown token is not');
 select is(said(format($$select pawl_api.begin_request('bearer', decode(%L, 'hex'), 'read')$$, :'fingerprint')), '28000',
           'the fingerprint of a certificate is no token');
-select is(said(format($$select pawl_api.begin_request('certificate', digest_of(%L), 'read')$$, :'reading')), '28000', 'a token is no certificate');
-select is(said(format($$select pawl_api.begin_request('bearer', digest_of(%L), 'operate')$$, :'reading')), '42501', 'a reading token does not operate');
-select is(said(format($$select pawl_api.begin_request('bearer', digest_of(%L), 'read')$$, :'operating')), '42501', 'an operating token does not read');
-select is(said(format($$select pawl_api.begin_request('certificate', decode(%L, 'hex'), 'read')$$, :'fingerprint')), 'ok', 'a certificate is let in');
+select is(said(format($$select pawl_api.begin_request('certificate', digest_of(%L), 'read')$$, :'reading')), '28000',
+    'a token is no certificate');
+select is(said(format($$select pawl_api.begin_request('bearer', digest_of(%L), 'operate')$$, :'reading')), '42501',
+    'a reading token does not operate');
+select is(said(format($$select pawl_api.begin_request('bearer', digest_of(%L), 'read')$$, :'operating')), '42501',
+    'an operating token does not read');
+select is(said(format($$select pawl_api.begin_request('certificate', decode(%L, 'hex'), 'read')$$, :'fingerprint')),
+    'ok', 'a certificate is let in');
 reset all;
 
 begin;
 select pawl_api.begin_request('bearer', digest_of(:'reading'), 'read') \g /dev/null
-select current_user as role, current_setting('transaction_read_only') as only_reads, current_setting('pawl.processor') as person \gset
+select current_user as role, current_setting('transaction_read_only') as only_reads,
+    current_setting('pawl.processor') as person \gset
 select said('create temporary table t ()') as temporary, said('insert into public.calls values (NULL)') as written \gset
 commit;
 select is(:'role'::text, 'api_request_operator', 'a request runs as the role of its token');
@@ -67,7 +81,8 @@ commit;
 select is((select count(*) from public.calls), 1::bigint, 'a route is called');
 begin;
 select pawl_api.begin_request('bearer', digest_of(:'operating'), 'operate') \g /dev/null
-select pawl_api.once('k', 'count_calls', '{}', '{"a": 1}') as again, said($$select pawl_api.once('k', 'count_calls', '{}', '{"a": 2}')$$) as other,
+select pawl_api.once('k', 'count_calls', '{}', '{"a": 1}') as again,
+    said($$select pawl_api.once('k', 'count_calls', '{}', '{"a": 2}')$$) as other,
        said($$select pawl_api.once('k', 'no_route', '{}', '{"a": 1}')$$) as unknown \gset
 commit;
 select is(:'again'::text, :'first', 'the second time its key is answered as the first time');
@@ -79,5 +94,6 @@ select pawl_api.begin_request('bearer', digest_of(:'second'), 'operate') \g /dev
 select pawl_api.once('k', 'count_calls', '{}', '{"a": 1}') as theirs \gset
 commit;
 select is(:'theirs'::text, '2', 'another token has keys of its own');
-select is(said($$select pawl_api.once('k', 'count_calls', '{}', '{"a": 1}')$$), '42501', 'after its transaction a request is over');
+select is(said($$select pawl_api.once('k', 'count_calls', '{}', '{"a": 1}')$$), '42501',
+    'after its transaction a request is over');
 select * from finish();

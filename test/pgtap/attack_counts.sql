@@ -10,8 +10,8 @@ select pawl.define('w', $$stateDiagram-v2
     running --> done : finish
     done --> [*]
     class running owned$$) \g /dev/null
-create table t (id int primary key, state text not null default 'waiting', owner text, lease timestamptz, token bigint not null default 0,
-                attempts int not null default 0);
+create table t (id int primary key, state text not null default 'waiting', owner text, lease timestamptz,
+    token bigint not null default 0, attempts int not null default 0);
 select pawl.enforce('t', 'state', 'w'),
     pawl.enable_queue('t', 'state', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts'),
     pawl.set_claiming('t', 'state', claim => '{start}', on_expiry => 'crashed') \g /dev/null
@@ -19,7 +19,8 @@ insert into t (id, token) values (1, 9223372036854775807);
 insert into t (id, attempts) values (2, 2147483647);
 insert into t (id, token) values (3, 9223372036854775806);
 select throws_ok($$select pawl.fire('t', 1, 'start', processor => 'w1')$$, '22003', null, 'a token does not wrap');
-select throws_ok($$select pawl.fire('t', 2, 'start', processor => 'w1')$$, '22003', null, 'nor does a number of attempts');
+select throws_ok($$select pawl.fire('t', 2, 'start', processor => 'w1')$$, '22003', null,
+    'nor does a number of attempts');
 select is(pawl.fire('t', 3, 'start', processor => 'w1'), 'running', 'the last token can be given');
 select is((select token from t where id = 3), 9223372036854775807, 'once');
 select is(pawl.fire('t', 3, 'finish', processor => 'w1', token => 9223372036854775807), 'done', 'and used');

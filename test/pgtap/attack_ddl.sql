@@ -1,5 +1,5 @@
--- DDL that reaches an enforced table by another name than its own: in a CREATE SCHEMA, under the name of another kind of relation,
--- through a parent or a composite type, and by the attacker's own casts.
+-- DDL that reaches an enforced table by another name than its own: in a CREATE SCHEMA, under the name of another kind
+-- of relation, through a parent or a composite type, and by the attacker's own casts.
 \set ECHO none
 \set QUIET 1
 set client_min_messages to warning;
@@ -13,7 +13,8 @@ select pawl.define('m', $$stateDiagram-v2
 create table tree (id int primary key, state text not null default 'a');
 select pawl.enforce('tree', 'state', 'm'), pawl.enable_log('tree', 'state') \g /dev/null
 create schema elsewhere create table child () inherits (public.tree);
-select throws_ok($$insert into elsewhere.child values (1, 'nowhere')$$, 'PW002', null, 'rows of a child that a CREATE SCHEMA made are validated');
+select throws_ok($$insert into elsewhere.child values (1, 'nowhere')$$, 'PW002', null,
+    'rows of a child that a CREATE SCHEMA made are validated');
 insert into elsewhere.child values (1, 'a');
 select throws_ok($$update elsewhere.child set state = 'nowhere'$$, 'PW001', null, 'so are its state changes');
 select is((select count(*) from pawl.history('tree', 1)), 1::bigint, 'and recorded');
@@ -33,7 +34,8 @@ alter materialized view parts rename column status to stand;
 select lives_ok($$update parts set stand = 'a'$$, 'or of a materialized view');
 alter foreign table parts rename column stand to state;
 select lives_ok($$update parts set state = 'b'$$, 'or of a foreign table');
-select throws_ok($$alter view parts_transitions_log rename column event to reason$$, '55000', null, 'a log keeps its columns');
+select throws_ok($$alter view parts_transitions_log rename column event to reason$$, '55000', null,
+    'a log keeps its columns');
 
 -- a composite type alters the tables of it
 create type form as (id int, state text);
@@ -42,7 +44,8 @@ select pawl.enforce('typed', 'state', 'm'), pawl.enable_log('typed', 'state') \g
 insert into typed values (1);
 alter type form rename attribute state to status cascade;
 select lives_ok($$update typed set status = 'b'$$, 'a column that was renamed with its type is followed');
-select is((select state_column::text from pawl.binding where relation = 'typed'::regclass), 'status', 'by the lifecycle');
+select is((select state_column::text from pawl.binding where relation = 'typed'::regclass), 'status',
+    'by the lifecycle');
 select throws_ok($$alter type form drop attribute status cascade$$, '2BP01', null, 'and cannot be dropped with it');
 
 -- a parent without a lifecycle alters its children
@@ -50,12 +53,14 @@ create table parent (id int, state text not null default 'a');
 create table heir (primary key (id)) inherits (parent);
 select pawl.enforce('heir', 'state', 'm'), pawl.enable_log('heir', 'state') \g /dev/null
 insert into heir values (1);
-select throws_ok($$alter table parent alter state type text using 'nowhere'$$, '2BP01', null, 'states cannot be rewritten through a parent');
+select throws_ok($$alter table parent alter state type text using 'nowhere'$$, '2BP01', null,
+    'states cannot be rewritten through a parent');
 alter table parent rename column state to status;
 select lives_ok($$update heir set status = 'b'$$, 'a column that was renamed through a parent is followed');
 alter table parent rename column id to number;
 select lives_ok($$update heir set status = 'a'$$, 'and so is a key');
-select is((select state from pawl.history('heir', 1) h(n, f, state) order by n desc limit 1), 'a', 'in the log as well');
+select is((select state from pawl.history('heir', 1) h(n, f, state) order by n desc limit 1), 'a',
+    'in the log as well');
 
 -- a user-defined cast needs no USING
 create type first as enum ('a', 'b');
@@ -65,14 +70,16 @@ create cast (first as second) with function astray(first) as assignment;
 create table casts (id int primary key, state first not null);
 select pawl.enforce('casts', 'state', 'm') \g /dev/null
 insert into casts values (1, 'a');
-select throws_ok($$alter table casts alter state type second$$, '2BP01', null, 'a cast of one''s own does not move rows');
+select throws_ok($$alter table casts alter state type second$$, '2BP01', null,
+    'a cast of one''s own does not move rows');
 select lives_ok($$alter table casts alter state type text$$, 'the server''s own may be used');
 
 -- a key that is computed anew parts rows from their logs
 create table keyed (id int primary key, state text not null);
 select pawl.enforce('keyed', 'state', 'm'), pawl.enable_log('keyed', 'state') \g /dev/null
 insert into keyed values (1, 'a');
-select throws_ok($$alter table keyed alter id type int using id + 1$$, '2BP01', null, 'keys cannot be rewritten while there is a log');
+select throws_ok($$alter table keyed alter id type int using id + 1$$, '2BP01', null,
+    'keys cannot be rewritten while there is a log');
 select is_empty($$select * from pawl.verify()$$, 'after all that, verify finds nothing');
 
 -- a guard that is gone
@@ -85,7 +92,8 @@ select pawl.define('guarded', $$stateDiagram-v2
 select pawl.enforce('guarded', 'state', 'guarded') \g /dev/null
 drop function sure;
 select is((select hint from pawl.health() where check_name = 'functions' and status = 'error'),
-          'create function public.sure(old public.guarded, new public.guarded) ...', 'health says how to make a guard that is gone');
+          'create function public.sure(old public.guarded, new public.guarded) ...',
+          'health says how to make a guard that is gone');
 select pawl.release('guarded') \g /dev/null
 
 -- triggers of pawl on tables of other owners do not keep an owner from its own table
@@ -95,8 +103,10 @@ set role pawl_test_mallory;
 create table hers (id int);
 create trigger snare before truncate on hers for each statement execute function pawl.record_truncate();
 reset role;
-select lives_ok($$alter table parts detach partition further.part$$, 'a partition may leave, whatever triggers others have made');
-select is((select count(*) from pg_trigger where tgrelid = 'further.part'::regclass), 0::bigint, 'and keeps none of ours');
+select lives_ok($$alter table parts detach partition further.part$$,
+    'a partition may leave, whatever triggers others have made');
+select is((select count(*) from pg_trigger where tgrelid = 'further.part'::regclass), 0::bigint,
+    'and keeps none of ours');
 drop owned by pawl_test_mallory;
 drop role pawl_test_mallory;
 select * from finish();

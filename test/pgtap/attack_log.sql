@@ -13,15 +13,19 @@ select pawl.audit('t', '{"b": true}') \g /dev/null
 insert into t values (1, 'a');
 update t set state = 'b';
 
-select throws_ok($$alter table t_transitions alter to_state type text using 'b'$$, '55000', null, 'logged states cannot be rewritten');
-select throws_ok($$alter table t_transitions alter metadata type jsonb using '{"forged": true}'$$, '55000', null, 'nor metadata');
+select throws_ok($$alter table t_transitions alter to_state type text using 'b'$$, '55000', null,
+    'logged states cannot be rewritten');
+select throws_ok($$alter table t_transitions alter metadata type jsonb using '{"forged": true}'$$, '55000', null,
+    'nor metadata');
 select throws_ok($$alter table t_transitions alter actor type text using 'another'$$, '55000', null, 'nor the actor');
 select throws_ok($$alter table t_transitions alter subject_id type int using 7$$, '55000', null, 'nor of which row');
 select throws_ok($$alter table t_result_audit alter success type boolean using false$$, '55000', null, 'nor an audit');
 alter table t_transitions add column note text default 'x';
-select lives_ok($$alter table t_transitions alter note type varchar using note || 'y'$$, 'the owner may alter a column of its own');
+select lives_ok($$alter table t_transitions alter note type varchar using note || 'y'$$,
+    'the owner may alter a column of its own');
 
-select throws_ok($$alter table t_transitions set unlogged$$, '55000', null, 'a log does not die in a crash that the rows survive');
+select throws_ok($$alter table t_transitions set unlogged$$, '55000', null,
+    'a log does not die in a crash that the rows survive');
 select throws_ok($$alter table t_result_audit set unlogged$$, '55000', null, 'nor does an audit');
 alter table t set unlogged;
 select lives_ok($$alter table t_transitions set unlogged$$, 'it may where the rows do');
@@ -33,7 +37,8 @@ select lives_ok($$alter table t set logged$$, 'then they may be');
 set session_replication_role = replica;
 alter table t_transitions set unlogged;
 reset session_replication_role;
-select is((select status from pawl.health() where check_name = 'log' and relation = 't'::regclass), 'error', 'health finds a log that a crash would empty');
+select is((select status from pawl.health() where check_name = 'log' and relation = 't'::regclass), 'error',
+    'health finds a log that a crash would empty');
 alter table t_transitions set logged;
 
 -- a key that is checked at commit lets two rows live under one key until then
@@ -46,7 +51,8 @@ do $$ begin
 exception when unique_violation then
     perform set_config('attack.rejected', 'on', false);
 end $$;
-select is(current_setting('attack.rejected', true), 'on', 'a second row of a key is rejected before it breaks the chain');
+select is(current_setting('attack.rejected', true), 'on',
+    'a second row of a key is rejected before it breaks the chain');
 begin;
 delete from late;
 insert into late values (1, 'a', 2);

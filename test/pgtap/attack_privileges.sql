@@ -27,18 +27,21 @@ grant update (state), delete, truncate on t, t0 to pawl_test_blind;
 grant update (state), select (id) on t to pawl_test_half;
 
 set role pawl_test_blind;
-select is(detail_of($$update t set state = 'nowhere'$$), 'A row of public.t is in state "a". The machine has no state "nowhere".', 'a key that may not be selected is not shown');
+select is(detail_of($$update t set state = 'nowhere'$$), 'A row of public.t is in state "a". The machine has no '
+    'state "nowhere".', 'a key that may not be selected is not shown');
 select unalike(detail_of($$update t0 set state = 'nowhere'$$), '%41%', 'nor when a partition is named');
 select unalike(detail_of($$delete from t$$), '%41%', 'nor by a deletion');
 select unalike(detail_of($$truncate t0$$), '%41%', 'nor by TRUNCATE');
 reset role;
 set role pawl_test_half;
-select is(detail_of($$update t set state = 'nowhere'$$), 'Row (id)=(41) of public.t is in state "a". The machine has no state "nowhere".', 'a role that may select the key sees it');
+select is(detail_of($$update t set state = 'nowhere'$$), 'Row (id)=(41) of public.t is in state "a". The machine has '
+    'no state "nowhere".', 'a role that may select the key sees it');
 reset role;
 grant select (id), update (state) on t0 to pawl_test_half;
 revoke select (id) on t from pawl_test_half;
 set role pawl_test_half;
-select alike(detail_of($$update t0 set state = 'nowhere'$$), 'Row (id)=(41)%', 'a role that may select it from the partition, too');
+select alike(detail_of($$update t0 set state = 'nowhere'$$), 'Row (id)=(41)%',
+    'a role that may select it from the partition, too');
 reset role;
 
 -- an UPDATE policy may reach rows that no SELECT policy shows
@@ -49,7 +52,8 @@ grant select on t to pawl_test_half;
 set role pawl_test_half;
 select unalike(detail_of($$update t set state = 'nowhere'$$), '%41%', 'row security tells no keys');
 reset role;
-select alike(detail_of($$update t set state = 'nowhere'$$), 'Row (id)=(41)%', 'a role that bypasses row security sees the key');
+select alike(detail_of($$update t set state = 'nowhere'$$), 'Row (id)=(41)%',
+    'a role that bypasses row security sees the key');
 
 drop table t;
 drop role pawl_test_blind;

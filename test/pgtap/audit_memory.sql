@@ -13,8 +13,10 @@ select pawl.enforce('steps', 'state', 'step'), pawl.enable_log('steps', 'state')
 select pawl.audit('steps', '{"done": true}', parent => '{nested}') \g /dev/null
 insert into steps (id) select generate_series(1, 200);
 
-create function known() returns bigint language sql as $$ select count(*) from pg_backend_memory_contexts where name = 'pawl audit' $$;
-create function plans() returns bigint language sql as $$ select count(*) from pg_backend_memory_contexts where name = 'CachedPlanSource' and ident ~ 'steps_result_audit' $$;
+create function known() returns bigint
+    language sql as $$ select count(*) from pg_backend_memory_contexts where name = 'pawl audit' $$;
+create function plans() returns bigint language sql as $$ select count(*) from pg_backend_memory_contexts
+    where name = 'CachedPlanSource' and ident ~ 'steps_result_audit' $$;
 
 update steps set state = 'done' where id = 1;
 select is(known(), 1::bigint, 'one audit is known');
@@ -54,7 +56,8 @@ create trigger nest after insert on steps_result_audit for each row execute func
 update steps set nested = id + 1 where id between 101 and 104;
 update steps set nested = id + 1 where id between 126 and 129;
 update steps set state = 'done' where id = 101;
-select is((select count(*) from steps_result_audit where subject_id between 101 and 105), 5::bigint, 'five results, one within the other');
+select is((select count(*) from steps_result_audit where subject_id between 101 and 105), 5::bigint,
+    'five results, one within the other');
 do $$ begin
     for i in 1..20 loop
         begin
@@ -63,7 +66,8 @@ do $$ begin
         end;
     end loop;
 end $$;
-select is((select count(*) from steps_result_audit where subject_id between 126 and 130), 0::bigint, 'five that the innermost one undoes');
+select is((select count(*) from steps_result_audit where subject_id between 126 and 130), 0::bigint,
+    'five that the innermost one undoes');
 update steps set state = 'done' where id = 150;
 select is(known(), 1::bigint, 'afterwards one audit is known');
 select cmp_ok(plans(), '<=', 1::bigint, 'with one plan');

@@ -3,25 +3,33 @@
 select no_plan();
 
 select is((select array_agg(pawl.backoff(k, '{"jitter": "none"}')::text order by k) from generate_series(1, 8) k),
-    '{00:00:01,00:00:02,00:00:04,00:00:08,00:00:16,00:00:32,00:01:00,00:01:00}', 'an empty policy is exponential, from 1 s to 60 s');
-select is((select array_agg(extract(epoch from pawl.backoff(k, '{"strategy": "fibonacci", "base": "500 ms", "jitter": 0}'))::float8 order by k)
+    '{00:00:01,00:00:02,00:00:04,00:00:08,00:00:16,00:00:32,00:01:00,00:01:00}',
+    'an empty policy is exponential, from 1 s to 60 s');
+select is((select array_agg(extract(epoch from pawl.backoff(k, '{"strategy": "fibonacci", "base": "500 ms", '
+        '"jitter": 0}'))::float8 order by k)
              from generate_series(1, 6) k), '{0.5,0.5,1,1.5,2.5,4}', 'fibonacci');
-select is((select array_agg(extract(epoch from pawl.backoff(k, '{"strategy": "linear", "base": "00:00:02", "cap": "5 s", "jitter": "none"}'))::float8 order by k)
+select is((select array_agg(extract(epoch from pawl.backoff(k, '{"strategy": "linear", "base": "00:00:02", "cap": "5 '
+        's", "jitter": "none"}'))::float8 order by k)
              from generate_series(1, 4) k), '{2,4,5,5}', 'linear, under a cap');
 select is(pawl.backoff(7, '{"strategy": "none"}'), interval '0', 'none waits for nothing');
-select is(pawl.backoff(4, '{"base": "1 s", "multiplier": 1.5, "jitter": "none"}'), interval '3.375 s', 'a multiplier of its own');
+select is(pawl.backoff(4, '{"base": "1 s", "multiplier": 1.5, "jitter": "none"}'), interval '3.375 s',
+    'a multiplier of its own');
 select is(pawl.backoff(2147483647, '{"cap": "1 h", "jitter": "none"}'), interval '1 hour', 'any number of attempts');
-select is(pawl.backoff(1, '{"base": "1 mon", "cap": "100 days", "jitter": "none"}'), interval '720 hours', 'a month is 30 days');
+select is(pawl.backoff(1, '{"base": "1 mon", "cap": "100 days", "jitter": "none"}'), interval '720 hours',
+    'a month is 30 days');
 
-select ok(bool_and(d between interval '0.9 s' and interval '1.1 s') and count(distinct d) > 50, 'by default a tenth of jitter')
+select ok(bool_and(d between interval '0.9 s' and interval '1.1 s')
+    and count(distinct d) > 50, 'by default a tenth of jitter')
   from (select pawl.backoff(1, '{}') d from generate_series(1, 200)) x;
 select ok(bool_and(d between interval '0' and interval '10 s') and min(d) < interval '5 s', 'full jitter')
   from (select pawl.backoff(1, '{"base": "10 s", "jitter": "full"}') d from generate_series(1, 200)) x;
 select ok(bool_and(d between interval '5 s' and interval '10 s') and count(distinct d) > 50, 'equal jitter')
   from (select pawl.backoff(1, '{"base": "10 s", "jitter": "equal"}') d from generate_series(1, 200)) x;
-select ok(bool_and(d <= interval '60 s'), 'the cap holds over jitter') from (select pawl.backoff(30, '{"jitter": 1}') d from generate_series(1, 200)) x;
+select ok(bool_and(d <= interval '60 s'), 'the cap holds over jitter')
+    from (select pawl.backoff(30, '{"jitter": 1}') d from generate_series(1, 200)) x;
 
-select is(pawl.backoff(30, '{}', interval '5 s'), interval '5 s', 'a delay asked for replaces the formula and its jitter');
+select is(pawl.backoff(30, '{}', interval '5 s'), interval '5 s',
+    'a delay asked for replaces the formula and its jitter');
 select is(pawl.backoff(1, '{}', interval '2 hours'), interval '60 s', 'under the same cap');
 select is(pawl.backoff(1, '{}', interval '-1 s'), interval '0', 'and is nothing when it is past');
 
@@ -50,7 +58,8 @@ select throws_ok(format('select pawl.backoff(1, %L)', policy), '22023', message,
                ('{"max_attempts": 2.5}', '"max_attempts" of a backoff policy must be a positive integer'),
                ('{"max_attempts": 1e300}', '"max_attempts" of a backoff policy must be a positive integer'),
                ('{"delay": "1 s"}', 'unknown key "delay" in a backoff policy')) v(policy, message);
-select throws_ok('select pawl.backoff(1, ''{"base": "soon"}'')', '22007', 'invalid input syntax for type interval: "soon"');
+select throws_ok('select pawl.backoff(1, ''{"base": "soon"}'')', '22007',
+    'invalid input syntax for type interval: "soon"');
 select throws_ok('select pawl.backoff(1, ''{}'', interval ''178000000 years'')', '22015', 'asked is too long');
 
 create role backoff_stranger;

@@ -18,15 +18,19 @@ create table bare (part text, n int, day date, state text not null default 'a', 
 create table quiet (id int primary key, state text not null default 'a');
 create table nokey (id int, state text not null default 'a');
 insert into logged values (100);
-select pawl.enforce('logged', 'state', 'm'), pawl.enable_log('logged', 'state'), pawl.enable_events('logged', 'state') \g /dev/null
+select pawl.enforce('logged', 'state', 'm'), pawl.enable_log('logged', 'state'),
+    pawl.enable_events('logged', 'state') \g /dev/null
 select pawl.enforce('derived', 'state', 'm'), pawl.enable_log('derived', 'state', hash_chain => true),
     pawl.enable_events('derived', 'state') \g /dev/null
 select pawl.enforce('bare', 'state', 'm'), pawl.enable_events('bare', 'state') \g /dev/null
 select pawl.enforce('quiet', 'state', 'm'), pawl.enable_log('quiet', 'state') \g /dev/null
-select throws_ok($$select pawl.enforce('nokey', 'state', 'm'), pawl.enable_events('nokey', 'state')$$, '55000', 'table public.nokey has no key for its events', 'events need a key');
+select throws_ok($$select pawl.enforce('nokey', 'state', 'm'), pawl.enable_events('nokey', 'state')$$, '55000',
+    'table public.nokey has no key for its events', 'events need a key');
 select lives_ok($$select pawl.create_consumer('c')$$, 'a consumer');
 create function got(batch int default 1000) returns setof text language sql as $$
-    select concat_ws(' ', e.relation::text collate "default", e.key::text, e.sort_key, coalesce(e.from_state, '-') || '>' || coalesce(e.to_state, '-'), e.event) from pawl.read_events('c', batch) e $$;
+    select concat_ws(' ', e.relation::text collate "default", e.key::text, e.sort_key,
+            coalesce(e.from_state, '-') || '>' || coalesce(e.to_state, '-'), e.event)
+        from pawl.read_events('c', batch) e $$;
 select is_empty('select got()', 'the rows that were there begin their log, which is no event');
 
 insert into logged values (1), (2);
@@ -36,7 +40,8 @@ select pawl.fire('logged', 1, 'again') \g /dev/null
 insert into logged_transitions (subject_id, event, metadata) values (2, 'leave', '{"by": "insert"}');
 select * from pawl.fire_many('logged', array[1, 2], 'back') \g /dev/null
 delete from logged where id = 2;
-select results_eq('select got()', array['logged {1} 2 a>b go', 'logged {2} 2 a>b go', 'logged {1} 3 b>b again', 'logged {2} 3 b>c leave', 'logged {1} 4 b>a back', 'logged {2} 4 c>- pawl.delete'],
+select results_eq('select got()', array['logged {1} 2 a>b go', 'logged {2} 2 a>b go', 'logged {1} 3 b>b again',
+    'logged {2} 3 b>c leave', 'logged {1} 4 b>a back', 'logged {2} 4 c>- pawl.delete'],
     'UPDATE, fire, INSERT into the log, fire_many, DELETE');
 select is_empty('select got()', 'each once');
 
@@ -46,10 +51,14 @@ select pawl.set_context(processor => 'w1', correlation_id => 'k7', metadata => '
 update logged set state = 'b' where id = 1;
 commit;
 create temp table one as select * from pawl.read_events('c');
-select results_eq($$select relation::text collate "default", state_column, machine, machine_version, key, sort_key, from_state, to_state, event, processor, actor, correlation_id, metadata::text from one$$,
-    $$values ('logged', 'state', 'm', 1, array['1'], 5, 'a', 'b', 'go', 'w1', 'postgres', 'k7', '{"x": 1}')$$, 'everything that was said of it');
-select results_eq('select log_id, at from one', 'select id, created_at from logged_transitions where subject_id = 1 and most_recent', 'the id and the time are the log''s');
-select is((select txid from one), (select txid from pawl.outbox_transactions order by place desc limit 1), 'txid is that of the transaction');
+select results_eq($$select relation::text collate "default", state_column, machine, machine_version, key, sort_key,
+        from_state, to_state, event, processor, actor, correlation_id, metadata::text from one$$,
+    $$values ('logged', 'state', 'm', 1, array['1'], 5, 'a', 'b', 'go', 'w1', 'postgres', 'k7', '{"x": 1}')$$,
+    'everything that was said of it');
+select results_eq('select log_id, at from one', 'select id, created_at from logged_transitions where subject_id = 1 '
+    'and most_recent', 'the id and the time are the log''s');
+select is((select txid from one), (select txid from pawl.outbox_transactions order by place desc limit 1),
+    'txid is that of the transaction');
 
 -- without a log
 insert into bare values ('p "q', 7, '2026-02-03');
@@ -58,8 +67,10 @@ set datestyle = 'German';
 update bare set state = 'c';
 reset datestyle;
 create temp table bare_events as select * from pawl.read_events('c');
-select results_eq('select from_state, to_state, event from bare_events', $$values (null, 'a', null), ('a', 'b', 'go'), ('b', 'c', 'leave')$$, 'events without a log');
-select is((select count(*) from bare_events where key = array['p "q', '7', '2026-02-03'] and sort_key is null and log_id is null), 3::bigint,
+select results_eq('select from_state, to_state, event from bare_events',
+    $$values (null, 'a', null), ('a', 'b', 'go'), ('b', 'c', 'leave')$$, 'events without a log');
+select is((select count(*) from bare_events
+        where key = array['p "q', '7', '2026-02-03'] and sort_key is null and log_id is null), 3::bigint,
     'the key in the order of its columns, its text the same whatever the session has set');
 truncate bare;
 select results_eq('select got()', array['bare {"p \"q",7,2026-02-03} c>- pawl.truncate'], 'TRUNCATE');
@@ -74,8 +85,10 @@ select is(count(*), 2::bigint * :rows, 'ten thousand rows, twice') from (select 
 select is_empty('select got()', 'and no more');
 select pawl.create_consumer('again', 'beginning') \g /dev/null
 set enable_nestloop = off;  -- logs have no index on id
-select results_eq($$select count(*), count(distinct (e.key, e.sort_key)), count(l.id) from pawl.read_events('again', 100000) e left join derived_transitions_log l on l.id = e.log_id
-    and l.subject_id::text = e.key[1] and l.sort_key = e.sort_key and l.from_state is not distinct from e.from_state and l.created_at = e.at where relation = 'derived'::regclass$$,
+select results_eq($$select count(*), count(distinct (e.key, e.sort_key)), count(l.id)
+    from pawl.read_events('again', 100000) e left join derived_transitions_log l on l.id = e.log_id
+    and l.subject_id::text = e.key[1] and l.sort_key = e.sort_key and l.from_state is not distinct from e.from_state
+    and l.created_at = e.at where relation = 'derived'::regclass$$,
     'select n, n, n from (values (2::bigint * ' || :rows || ')) x(n)', 'each is the log''s row');
 reset enable_nestloop;
 
@@ -107,7 +120,8 @@ do $$ begin
 end $$;
 select results_eq('select got()', array['logged {5} 3 b>a back'], 'an exception block');
 begin; savepoint s; update logged set state = 'b' where id = 5; rollback to s; commit;
-select is((select count(*) from pawl.outbox_transactions c where not exists (select from pawl.outbox_1 e where e.txid = c.txid)), 0::bigint, 'no transaction without events takes a place');
+select is((select count(*) from pawl.outbox_transactions c where not exists (select from pawl.outbox_1 e
+    where e.txid = c.txid)), 0::bigint, 'no transaction without events takes a place');
 
 -- reading is part of the transaction
 update logged set state = 'b' where id in (1, 5);
@@ -143,7 +157,8 @@ select pawl.define('m', $$stateDiagram-v2
     z --> c : leave
     c --> [*]$$) \g /dev/null
 select pawl.upgrade('logged', remap => '{"b": "z"}') \g /dev/null
-select results_eq('select got()', array['logged {1} 6 b>z pawl.upgrade', 'logged {5} 5 b>z pawl.upgrade'], 'pawl.upgrade');
+select results_eq('select got()', array['logged {1} 6 b>z pawl.upgrade', 'logged {5} 5 b>z pawl.upgrade'],
+    'pawl.upgrade');
 select pawl.release('logged') \g /dev/null
 update logged set state = 'nowhere';
 select is_empty('select got()', 'a table that was released has no events');

@@ -1,5 +1,5 @@
--- Keys of every type, in every form, through pawl.fire, pawl.available, pawl.history and pawl.state_at; and values that are equal
--- without being identical.
+-- Keys of every type, in every form, through pawl.fire, pawl.available, pawl.history and pawl.state_at; and values that
+-- are equal without being identical.
 \set QUIET 1
 set client_min_messages to warning;
 select no_plan();
@@ -20,26 +20,39 @@ begin
     execute format('insert into k values (%s, ''a'')', written);
     execute format('select pawl.fire(''k'', %s, ''go'')', asked) into answers;
     execute format('select concat_ws('' '', %2$L, (select event from pawl.available(''k'', %1$s)), '
-                   '(select count(*) from pawl.history(''k'', %1$s)), pawl.state_at(''k'', %1$s, ''infinity''))', asked, answers) into answers;
+                   '(select count(*) from pawl.history(''k'', %1$s)), pawl.state_at(''k'', %1$s, ''infinity''))', asked,
+            answers) into answers;
     if exists (select from pawl.verify('k')) then answers := answers || ' but verify complains'; end if;
     drop table k cascade;
     drop table k_transitions_log cascade;
     return answers;
 end $$;
-select is(try_key(type, written, asked), 'b back 2 b', format('a key of type %s, asked for as %s', type, asked)) from (values
-    ('bigint', '42', '42::bigint'), ('bigint', '42', '42'), ('bigint', '42', '''42'''), ('bigint', '42', '''42''::text'), ('bigint', '42', '42.0::numeric(3,0)'),
-    ('int', '42', '42::bigint'), ('smallint', '42', '42'), ('int', '-1', '-1'), ('int', '42', 'row(42)'), ('bigint', '42', 'row(''42'')'),
-    ('text', '''x''', '''x'''), ('text', '''x''', '''x''::text'), ('text', '''x''', '''x''::varchar'), ('text', '''''', ''''''), ('text', '''{a,b}''', '''{a,b}'''),
-    ('text', '''O''''Neil "&\''', '''O''''Neil "&\'''), ('text', '''Zoë – 日本''', '''Zoë – 日本'''), ('text', 'repeat(''long '', 400)', 'repeat(''long '', 400)'),
-    ('varchar(10)', '''x''', '''x'''), ('char(4)', '''x''', '''x'''), ('name', '''x''', '''x'''), ('"char"', '''x''', '''x'''),
+select is(try_key(type, written, asked), 'b back 2 b', format('a key of type %s, asked for as %s', type, asked))
+    from (values
+    ('bigint', '42', '42::bigint'), ('bigint', '42', '42'), ('bigint', '42', '''42'''),
+        ('bigint', '42', '''42''::text'), ('bigint', '42', '42.0::numeric(3,0)'),
+    ('int', '42', '42::bigint'), ('smallint', '42', '42'), ('int', '-1', '-1'), ('int', '42', 'row(42)'),
+    ('bigint', '42', 'row(''42'')'),
+    ('text', '''x''', '''x'''), ('text', '''x''', '''x''::text'), ('text', '''x''', '''x''::varchar'),
+    ('text', '''''', ''''''), ('text', '''{a,b}''', '''{a,b}'''),
+    ('text', '''O''''Neil "&\''', '''O''''Neil "&\'''), ('text', '''Zoë – 日本''', '''Zoë – 日本'''),
+    ('text', 'repeat(''long '', 400)', 'repeat(''long '', 400)'),
+    ('varchar(10)', '''x''', '''x'''), ('char(4)', '''x''', '''x'''), ('name', '''x''', '''x'''),
+    ('"char"', '''x''', '''x'''),
     ('uuid', '''6ecd8c99-4036-403d-bf84-cf8400f67836''', '''6ecd8c99-4036-403d-bf84-cf8400f67836'''),
     ('uuid', '''6ecd8c99-4036-403d-bf84-cf8400f67836''', '''6ECD8C99-4036-403D-BF84-CF8400F67836''::uuid'),
-    ('code', '''ABC''', '''ABC'''), ('code', '''ABC''', '''ABC''::code'), ('colour', '''red''', '''red'''), ('colour', '''red''', '''red''::colour'),
-    ('numeric', '1.0', '1.00'), ('numeric', '1.0', '1'), ('numeric(8,3)', '1.0', '''1'''), ('float8', '0.1', '0.1'), ('float8', '1e300', '1e300::float8'),
-    ('float8', '''-0''', '0'), ('boolean', 'true', '''yes'''), ('date', '''2024-02-29''', '''2024-02-29'''), ('date', '''2024-02-29''', '''29 Feb 2024''::date'),
-    ('timestamptz', '''2024-02-29 12:00+00''', '''2024-02-29 14:00+02'''), ('timestamptz', '''2024-02-29 12:00:00.000001+00''', '''2024-02-29 14:00:00.000001+02''::timestamptz'),
-    ('interval', '''1 day''', '''24 hours''::interval'), ('inet', '''10.0.0.1''', '''10.0.0.1/32'''), ('bytea', '''\x00ff''', '''\x00ff'''), ('oid', '42', '42'),
-    ('jsonb', '''{"a": 1}''', '''{"a":1}'''), ('int[]', '''{1,2}''', '''{1,2}'''), ('int[]', '''{1,2}''', 'array[1,2]'), ('int4range', '''[1,3]''', '''[1,4)''')
+    ('code', '''ABC''', '''ABC'''), ('code', '''ABC''', '''ABC''::code'), ('colour', '''red''', '''red'''),
+    ('colour', '''red''', '''red''::colour'),
+    ('numeric', '1.0', '1.00'), ('numeric', '1.0', '1'), ('numeric(8,3)', '1.0', '''1'''), ('float8', '0.1', '0.1'),
+    ('float8', '1e300', '1e300::float8'),
+    ('float8', '''-0''', '0'), ('boolean', 'true', '''yes'''), ('date', '''2024-02-29''', '''2024-02-29'''),
+    ('date', '''2024-02-29''', '''29 Feb 2024''::date'),
+    ('timestamptz', '''2024-02-29 12:00+00''', '''2024-02-29 14:00+02'''),
+    ('timestamptz', '''2024-02-29 12:00:00.000001+00''', '''2024-02-29 14:00:00.000001+02''::timestamptz'),
+    ('interval', '''1 day''', '''24 hours''::interval'), ('inet', '''10.0.0.1''', '''10.0.0.1/32'''),
+    ('bytea', '''\x00ff''', '''\x00ff'''), ('oid', '42', '42'),
+    ('jsonb', '''{"a": 1}''', '''{"a":1}'''), ('int[]', '''{1,2}''', '''{1,2}'''), ('int[]', '''{1,2}''', 'array[1,2]'),
+    ('int4range', '''[1,3]''', '''[1,4)''')
     ) c(type, written, asked);
 
 -- However the session prints times, floats and bytes.
@@ -48,9 +61,12 @@ set timezone to 'Asia/Kolkata';
 set extra_float_digits to 0;
 set bytea_output to 'escape';
 set intervalstyle to 'sql_standard';
-select is(try_key(type, written, asked), 'b back 2 b', format('a key of type %s in a session of other habits', type)) from (values
-    ('timestamptz', '''2024-02-03 12:00:00.000001+00''', '''2024-02-03 12:00:00.000001+00''::timestamptz'), ('date', '''2024-02-03''::date', '''2024-02-03''::date'),
-    ('float8', '0.1::float8 + 0.2', '0.1::float8 + 0.2'), ('bytea', '''\xff00''', '''\xff00''::bytea'), ('interval', '''1 mon -1 day 2 hours''::interval', '''1 mon -1 day 2 hours''::interval')) c(type, written, asked);
+select is(try_key(type, written, asked), 'b back 2 b', format('a key of type %s in a session of other habits', type))
+    from (values
+    ('timestamptz', '''2024-02-03 12:00:00.000001+00''', '''2024-02-03 12:00:00.000001+00''::timestamptz'),
+        ('date', '''2024-02-03''::date', '''2024-02-03''::date'),
+    ('float8', '0.1::float8 + 0.2', '0.1::float8 + 0.2'), ('bytea', '''\xff00''', '''\xff00''::bytea'),
+    ('interval', '''1 mon -1 day 2 hours''::interval', '''1 mon -1 day 2 hours''::interval')) c(type, written, asked);
 reset datestyle; reset timezone; reset extra_float_digits; reset bytea_output; reset intervalstyle;
 
 -- citext: equal though not identical, its operators in a schema that no function of pawl looks into.
@@ -64,11 +80,14 @@ select pawl.enforce('ci', 'state', 'm'), pawl.enable_log('ci', 'state') \g /dev/
 insert into ci values ('Abc', 'a'), ('Def', 'a');
 update ci set id = 'ABC', state = 'b' where id = 'Abc'::elsewhere.citext;
 select is((select count(*) from pawl.history('ci', 'abc')), 2::bigint, 'the same key in other letters is the same key');
-select throws_ok($$update ci set id = 'xyz' where id = 'Def'::elsewhere.citext$$, '0A000', 'the key of a row with a log cannot change', 'another key is another');
-select results_eq($$select key, ok from pawl.fire_many('ci', array['DEF', 'def'], 'go')$$, $$values ('DEF', true), ('def', true)$$, 'many');
+select throws_ok($$update ci set id = 'xyz' where id = 'Def'::elsewhere.citext$$, '0A000',
+    'the key of a row with a log cannot change', 'another key is another');
+select results_eq($$select key, ok from pawl.fire_many('ci', array['DEF', 'def'], 'go')$$,
+    $$values ('DEF', true), ('def', true)$$, 'many');
 select is_empty($$select * from pawl.verify('ci')$$, 'verify compares keys as the table does');
 select pawl.release('ci') \g /dev/null
-select lives_ok($$select pawl.enforce('ci', 'state', 'm'), pawl.enable_log('ci', 'state')$$, 'so does enforce when it takes the log up again');
+select lives_ok($$select pawl.enforce('ci', 'state', 'm'), pawl.enable_log('ci', 'state')$$,
+    'so does enforce when it takes the log up again');
 select is((select count(*) from ci_transitions), 4::bigint, 'and no row starts again');
 \else
 select skip('citext is not installed', 7);
@@ -80,9 +99,11 @@ select pawl.enforce('nu', 'state', 'm'), pawl.enable_log('nu', 'state') \g /dev/
 insert into nu values (1.0, 'a');
 select lives_ok('update nu set id = 1.00', '1.0 may be written 1.00');
 with gone as (delete from nu returning id) insert into nu select 1.000, 'a' from gone;
-select results_eq('select sort_key, to_state, event from nu_transitions order by 1', $$values (1, 'a', null), (2, null, 'pawl.delete'), (3, 'a', null)$$,
+select results_eq('select sort_key, to_state, event from nu_transitions order by 1',
+    $$values (1, 'a', null), (2, null, 'pawl.delete'), (3, 'a', null)$$,
                   'deleted and inserted in one statement: one subject');
-select is((select array_agg(sort_key) from nu_transitions where most_recent), array[3], 'one of its rows is the most recent');
+select is((select array_agg(sort_key) from nu_transitions where most_recent), array[3],
+    'one of its rows is the most recent');
 create table i (id int primary key, state text not null);
 select pawl.enforce('i', 'state', 'm'), pawl.enable_log('i', 'state', hash_chain => true) \g /dev/null
 insert into i select g, 'a' from generate_series(1, 1500) g;
@@ -109,13 +130,18 @@ select is(pawl.state_at('c', row(1, 'x'), 'infinity'), 'b', 'state_at by a row')
 create type pair as (a int, b text);
 select is(pawl.fire('c', row(1, 'x')::pair, 'back'), 'a', 'a value of a composite type');
 select throws_ok($$select pawl.fire('c', 1, 'go')$$, '22023', 'wrong number of key values for table "c"', 'too little');
-select throws_ok($$select pawl.fire('c', row(1, 'x', 2), 'go')$$, '22023', 'wrong number of key values for table "c"', 'too much');
-select throws_ok($$select pawl.fire('c', array['1'], 'go')$$, '22023', 'wrong number of key values for table "c"', 'a short array');
-select throws_ok($$select pawl.fire('c', row(1, null), 'go')$$, '22004', 'key of table "c" must not be null', 'a null in a row');
-select throws_ok($$select pawl.fire('c', array['1', null], 'go')$$, '22004', 'key of table "c" must not be null', 'a null in an array');
+select throws_ok($$select pawl.fire('c', row(1, 'x', 2), 'go')$$, '22023', 'wrong number of key values for table "c"',
+    'too much');
+select throws_ok($$select pawl.fire('c', array['1'], 'go')$$, '22023', 'wrong number of key values for table "c"',
+    'a short array');
+select throws_ok($$select pawl.fire('c', row(1, null), 'go')$$, '22004', 'key of table "c" must not be null',
+    'a null in a row');
+select throws_ok($$select pawl.fire('c', array['1', null], 'go')$$, '22004', 'key of table "c" must not be null',
+    'a null in an array');
 select throws_ok($$select pawl.fire('c', 'gibberish', 'go')$$, '22P02', null, 'a text that is no array');
 select throws_ok($$select pawl.fire('c', row('x', 1), 'go')$$, '22P02', null, 'the wrong way round');
-select throws_ok($$select pawl.fire('c', row(1, 'missing'), 'go')$$, 'P0002', 'public.c has no row with key (1, missing)', 'no such row');
+select throws_ok($$select pawl.fire('c', row(1, 'missing'), 'go')$$, 'P0002',
+    'public.c has no row with key (1, missing)', 'no such row');
 
 -- A key of the caller's choice, and one that is a row itself.
 create table r (id int, code text unique not null, state text not null);

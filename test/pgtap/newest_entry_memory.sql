@@ -1,4 +1,5 @@
--- A session that changes the state of a row again without reading its log continues from the newest entry, whatever happened to the session meanwhile.
+-- A session that changes the state of a row again without reading its log continues from the newest entry, whatever
+-- happened to the session meanwhile.
 -- Alone on the server: DDL elsewhere empties the caches of a session, which are looked at.
 \set QUIET 1
 set client_min_messages to error;
@@ -17,13 +18,15 @@ insert into t (id) select generate_series(1, 50);
 insert into u select '00000000-0000-0000-0000-000000000001'::uuid, i from generate_series(1, 3) i;
 
 create function next_state(text) returns text language sql immutable as $$ select translate($1, 'abc', 'bca') $$;
-create function newest(key int) returns int language sql as $$ select max(sort_key) from t_transitions where subject_id = key $$;
+create function newest(key int) returns int
+    language sql as $$ select max(sort_key) from t_transitions where subject_id = key $$;
 
 update t set state = next_state(state) where id = 1;
 update t set state = next_state(state) where id = 1;
 update t set n = n + 1 where id = 1;
 update t set state = next_state(state) where id = 1;
-select is(newest(1), 4, 'the count goes on over several transactions, also when the row was written without a state change between them');
+select is(newest(1), 4,
+    'the count goes on over several transactions, also when the row was written without a state change between them');
 
 begin;
 update t set state = next_state(state) where id = 2;
@@ -84,15 +87,18 @@ alter table t_transitions_log rename to t_log;
 update t set state = 'c' where id = 10;
 alter table t_log rename to t_transitions_log;
 update t set state = 'a' where id = 10;
-select is((select array_agg(to_state order by sort_key) from t_transitions where subject_id = 9 and event is distinct from 'pawl.attach'), '{a,b,c}',
+select is((select array_agg(to_state order by sort_key) from t_transitions
+        where subject_id = 9 and event is distinct from 'pawl.attach'), '{a,b,c}',
           'release and attaching again');
-select is((select array_agg(to_state order by sort_key) from t_transitions where subject_id = 10 and event is distinct from 'pawl.attach'), '{a,b,c,a}',
+select is((select array_agg(to_state order by sort_key) from t_transitions
+        where subject_id = 10 and event is distinct from 'pawl.attach'), '{a,b,c,a}',
           'rewritten and renamed logs');
 
 update u set state = 'b';
 update u set state = 'c' where id <> 2;
 update u set state = 'a' where id = 1;
-select is((select array_agg(n order by id) from (select subject_id as id, max(sort_key) n from u_transitions group by 1) x), '{4,2,3}', 'composite keys');
+select is((select array_agg(n order by id)
+    from (select subject_id as id, max(sort_key) n from u_transitions group by 1) x), '{4,2,3}', 'composite keys');
 
 -- Anything of it, in any order, often; what is rolled back as well.
 create procedure wander(times int) language plpgsql as $$
@@ -105,7 +111,8 @@ begin
         begin
             case floor(random() * 6)
                 when 0 then update t set n = n + 1 where id = k;
-                when 1 then insert into t_transitions (subject_id, to_state) select id, next_state(state) from t where id = k;
+                when 1 then insert into t_transitions (subject_id, to_state) select id, next_state(state) from t
+                    where id = k;
                 when 2 then delete from t where id = k; insert into t (id) values (k);
                 when 3 then perform pawl.prune_log('t', '0 s', false);
                 else update t set state = next_state(state) where id = k;

@@ -1,17 +1,22 @@
--- Flows that go on with another definition: atoms are matched by name, new ones are run, those that are gone are kept and left alone.
+-- Flows that go on with another definition: atoms are matched by name, new ones are run,
+-- those that are gone are kept and left alone.
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
 create extension pawl_saga;
 create function state(flow uuid) returns text language sql as $$
-    select f.state || ': ' || string_agg(a.name || ' ' || a.state || case when a.dropped then ' (dropped)' else '' end, ', ' order by a.node) from pawl_saga.flows f join pawl_saga.atoms a using (flow_uuid) where f.flow_uuid = flow group by f.state $$;
+    select f.state || ': ' || string_agg(a.name || ' ' || a.state || case when a.dropped then ' (dropped)' else '' end,
+            ', ' order by a.node)
+        from pawl_saga.flows f join pawl_saga.atoms a using (flow_uuid) where f.flow_uuid = flow group by f.state $$;
 create function work(fails text default '') returns text language plpgsql as $$
 declare c record; did text[] := '{}';
 begin
     for c in select * from pawl_saga.claim('w', 'default', 1) loop
         did := did || (c.action || ' ' || c.handler);
-        perform from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
-            || case when c.name = fails and c.action = 'execute' or c.action || ' ' || c.name = fails then '{"failure": {"message": "no"}}'::jsonb else jsonb_build_object('result', c.name) end), 'w');
+        perform from pawl_saga.report(
+            jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+            || case when c.name = fails and c.action = 'execute' or c.action || ' ' || c.name = fails
+                then '{"failure": {"message": "no"}}'::jsonb else jsonb_build_object('result', c.name) end), 'w');
     end loop;
     return array_to_string(did, ', ');
 end $$;
@@ -25,7 +30,8 @@ begin
     end loop;
     return array_to_string(did, ', ');
 end $$;
-create function steps(variadic names text[]) returns jsonb language sql as $$ select jsonb_agg(jsonb_build_object('task', n)) from unnest(names) n $$;
+create function steps(variadic names text[]) returns jsonb
+    language sql as $$ select jsonb_agg(jsonb_build_object('task', n)) from unnest(names) n $$;
 create function define(steps jsonb, more jsonb default '{}') returns uuid language sql as $$
     select pawl_saga.define(jsonb_build_object('flow', 'linear', 'name', 'x', 'children', steps) || more) $$;
 
@@ -33,20 +39,24 @@ create function define(steps jsonb, more jsonb default '{}') returns uuid langua
 select define(steps('a', 'b')) as first \gset
 select pawl_saga.start('x') as f \gset
 select pawl_saga.define('{"task": "other"}') as other \gset
-select throws_ok(format('select pawl_saga.alter_flow(%L, %L)', :'f', :'other'), '55000', null, 'a flow that runs is not altered');
+select throws_ok(format('select pawl_saga.alter_flow(%L, %L)', :'f', :'other'), '55000', null,
+    'a flow that runs is not altered');
 select works() \g /dev/null
 select define(steps('z', 'a', 'm', 'b', 'q')) as second \gset
 select pawl_saga.alter_flow(:'f') as own \gset
-select is((select made_from from pawl_saga.definitions where definition_uuid = :'own'), :'second'::uuid, 'altered to the newest version');
+select is((select made_from from pawl_saga.definitions where definition_uuid = :'own'), :'second'::uuid,
+    'altered to the newest version');
 select is(state(:'f'), 'SUCCESS: a SUCCESS, b SUCCESS, z PENDING, m PENDING, q PENDING', 'what is new is pending');
 select is(pawl_saga.run(:'f'), 'RUNNING', 'run again');
 select is(works(), 'execute z, execute m, execute q', 'what is new is done, in its order, and nothing else');
 select is(state(:'f'), 'SUCCESS: a SUCCESS, b SUCCESS, z SUCCESS, m SUCCESS, q SUCCESS', 'to the end');
 select is_empty(format('select * from pawl_saga.verify(%L)', :'f'), 'in order');
 select pawl_saga.start('x') as g \gset
-select is((select definition_uuid from pawl_saga.flows where flow_uuid = :'g'), :'second'::uuid, 'other flows begin with the version itself');
+select is((select definition_uuid from pawl_saga.flows where flow_uuid = :'g'), :'second'::uuid,
+    'other flows begin with the version itself');
 select is(define(steps('z', 'a', 'm', 'b', 'q')), :'second'::uuid, 'which is the newest still');
-select throws_ok(format('select pawl_saga.create_flow(%L)', :'own'), 'PW008', null, 'and no other flow begins with a version that belongs to one flow');
+select throws_ok(format('select pawl_saga.create_flow(%L)', :'own'), 'PW008', null,
+    'and no other flow begins with a version that belongs to one flow');
 
 -- what is new fails: everything is reverted, in the order that holds now
 select works('m') as did \gset
@@ -57,7 +67,8 @@ select works() \g /dev/null
 select define(steps('a', 'n', 'b', 'c')) \g /dev/null
 select pawl_saga.alter_flow(:'f') \g /dev/null
 select pawl_saga.run(:'f') \g /dev/null
-select is(works('n'), 'execute n, revert c, revert b, revert n, revert a', 'those that were done behind it are undone before it');
+select is(works('n'), 'execute n, revert c, revert b, revert n, revert a',
+    'those that were done behind it are undone before it');
 select is(state(:'f'), 'REVERTED: a REVERTED, b REVERTED, c REVERTED, n REVERTED', 'all of them');
 
 -- suspended, and a task is gone
@@ -67,35 +78,43 @@ select is(work() || ', ' || work(), 'execute a, execute b', 'two are done');
 select pawl_saga.suspend(:'f') \g /dev/null
 select define(steps('a', 'd')) as shorter \gset
 update pawl_saga.flows set definition_uuid = :'shorter' where flow_uuid = :'f';
-select is(state(:'f'), 'SUSPENDED: a SUCCESS, b SUCCESS (dropped), c PENDING (dropped), d PENDING', 'altered by plain SQL');
+select is(state(:'f'), 'SUSPENDED: a SUCCESS, b SUCCESS (dropped), c PENDING (dropped), d PENDING',
+    'altered by plain SQL');
 select is(pawl_saga.resume(:'f'), 'RUNNING', 'resumed');
 select is(works('d'), 'execute d, revert d, revert a', 'what is gone is neither run nor reverted');
-select is(state(:'f'), 'REVERTED: a REVERTED, b SUCCESS (dropped), c PENDING (dropped), d REVERTED', 'and stays as it is');
+select is(state(:'f'), 'REVERTED: a REVERTED, b SUCCESS (dropped), c PENDING (dropped), d REVERTED',
+    'and stays as it is');
 select is_empty(format('select * from pawl_saga.verify(%L)', :'f'), 'in order');
 select define(steps('c', 'a')) \g /dev/null
 select pawl_saga.alter_flow(:'f') \g /dev/null
 select pawl_saga.reset(:'f', 'with c again') \g /dev/null
 select pawl_saga.run(:'f') \g /dev/null
 select is(works(), 'execute c, execute a', 'a name that comes back is the atom that it was');
-select is((select failures from (select pawl_saga.failures(:'f') as failures) x), '{"d": {"message": "no"}}', 'the failure of what is gone is still reported');
+select is((select failures from (select pawl_saga.failures(:'f') as failures) x), '{"d": {"message": "no"}}',
+    'the failure of what is gone is still reported');
 
 -- a handler that was wrong is put right: a failed revert is tried again with another one
-select pawl_saga.define('{"flow": "linear", "name": "r", "children": [{"task": "a", "revert": "wrong"}, {"task": "b"}]}') \g /dev/null
+select pawl_saga.define(
+        '{"flow": "linear", "name": "r", "children": [{"task": "a", "revert": "wrong"}, {"task": "b"}]}') \g /dev/null
 select pawl_saga.start('r') as f \gset
 select work() \g /dev/null
 create function fail_both() returns text language plpgsql as $$
 declare c record;
 begin
     for c in select * from pawl_saga.claim('w', 'default', 1) loop
-        perform from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence, 'failure', '{"message": "no"}'::jsonb)), 'w');
+        perform from pawl_saga.report(
+                jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence,
+                    'failure', '{"message": "no"}'::jsonb)), 'w');
     end loop;
     return null;
 end $$;
 select fail_both(), work(), fail_both() \g /dev/null
 select is(state(:'f'), 'FAILURE: a REVERT_FAILURE, b REVERTED', 'a revert fails');
 select pawl_saga.define('{"flow": "linear", "name": "r", "children": [{"task": "b"}]}') as without \gset
-select throws_ok(format('select pawl_saga.alter_flow(%L, %L)', :'f', :'without'), '55000', null, 'what failed to be undone is not forgotten');
-select pawl_saga.define('{"flow": "linear", "name": "r", "children": [{"task": "a", "revert": "right"}, {"task": "b"}]}') \g /dev/null
+select throws_ok(format('select pawl_saga.alter_flow(%L, %L)', :'f', :'without'), '55000', null,
+    'what failed to be undone is not forgotten');
+select pawl_saga.define(
+        '{"flow": "linear", "name": "r", "children": [{"task": "a", "revert": "right"}, {"task": "b"}]}') \g /dev/null
 select pawl_saga.alter_flow(:'f') \g /dev/null
 select is(pawl_saga.retry_revert(:'f', 'a', 'corrected'), 'RUNNING', 'tried again');
 select is(work(), 'revert right', 'as it is written now');
@@ -114,8 +133,10 @@ select is(works(), 'revert b, revert a, execute a, execute b', 'it is tried agai
 select is(state(:'f'), 'SUCCESS: a SUCCESS, b SUCCESS, again SUCCESS', 'to the end');
 
 select define(steps('a', 'again')) as odd \gset
-select throws_ok(format('select pawl_saga.alter_flow(%L, %L)', :'f', :'odd'), '22023', null, 'a retry does not become a task');
-select throws_ok(format('select pawl_saga.alter_flow(%L, %L)', :'f', pawl.uuid_v7()), 'PW008', null, 'an unknown definition');
+select throws_ok(format('select pawl_saga.alter_flow(%L, %L)', :'f', :'odd'), '22023', null,
+    'a retry does not become a task');
+select throws_ok(format('select pawl_saga.alter_flow(%L, %L)', :'f', pawl.uuid_v7()), 'PW008', null,
+    'an unknown definition');
 select throws_ok(format('select pawl_saga.alter_flow(%L)', pawl.uuid_v7()), 'P0002', null, 'an unknown flow');
 -- what is added to a flow that is being reverted does not run forward
 create function halfway(more jsonb, children jsonb, variadic fails text[]) returns uuid language plpgsql as $$
@@ -126,12 +147,15 @@ begin
     for i in 1..20 loop
         select * into c from pawl_saga.claim('w');
         exit when c.action = 'revert' or not found;
-        perform from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
-            || case when c.name = any (fails) then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end), 'w');
+        perform from pawl_saga.report(
+            jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+            || case when c.name = any (fails) then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end),
+            'w');
     end loop;
     perform pawl_saga.suspend(f);
     if c.action = 'revert' then
-        perform from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence, 'result', 1)), 'w');
+        perform from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node,
+            'fence', c.fence, 'result', 1)), 'w');
     end if;
     return f;
 end $$;
@@ -145,11 +169,13 @@ select is_empty(format('select * from pawl_saga.verify(%L)', :'f'), 'in order');
 -- a part of the flow is given up: what is added in it, behind it, or in front of nothing else
 \set scope '{"flow": "linear", "name": "in", "retry": {"retry": "AlwaysRevert", "name": "r"}, "children": [{"task": "b"}, {"task": "c"}]}'
 select halfway('{}', jsonb_build_array('{"task": "a"}'::jsonb, :'scope'::jsonb), 'c') as f \gset
-select define(jsonb_build_array('{"task": "a"}'::jsonb, '{"task": "n"}'::jsonb, jsonb_set(:'scope', '{children}', steps('b', 'm', 'c')), '{"task": "z"}'::jsonb)) \g /dev/null
+select define(jsonb_build_array('{"task": "a"}'::jsonb, '{"task": "n"}'::jsonb,
+        jsonb_set(:'scope', '{children}', steps('b', 'm', 'c')), '{"task": "z"}'::jsonb)) \g /dev/null
 select pawl_saga.alter_flow(:'f') \g /dev/null
 select pawl_saga.resume(:'f') \g /dev/null
 select is(works(), 'revert b', 'nothing of what is new is executed');
-select is(state(:'f'), 'REVERTED: a SUCCESS, r REVERTED, b REVERTED, c REVERTED, n PENDING, m PENDING, z PENDING', 'what was done before it stays');
+select is(state(:'f'), 'REVERTED: a SUCCESS, r REVERTED, b REVERTED, c REVERTED, n PENDING, m PENDING, z PENDING',
+    'what was done before it stays');
 -- a scope that is tried again: what is new in it runs in the next attempt, not before
 select halfway('{"retry": {"retry": "Times", "name": "r", "attempts": 2}}', steps('a', 'b'), 'b') as f \gset
 select define(steps('a', 'n', 'b'), '{"retry": {"retry": "Times", "name": "r", "attempts": 2}}') \g /dev/null
@@ -161,7 +187,8 @@ select is_empty('select * from pawl_saga.verify()', 'in order');
 create role altering in role pawl_worker;
 set role altering;
 select throws_ok(format('select pawl_saga.alter_flow(%L)', :'f'), '42501', null, 'a worker alters nothing');
-select throws_ok(format('update pawl_saga.flows set definition_uuid = %L where flow_uuid = %L', :'odd', :'f'), '42501', null, 'not by plain SQL either');
+select throws_ok(format('update pawl_saga.flows set definition_uuid = %L where flow_uuid = %L', :'odd', :'f'), '42501',
+    null, 'not by plain SQL either');
 reset role;
 select is_empty('select * from pawl_saga.verify()', 'nothing is wrong');
 select is_empty('select * from pawl.verify()', 'nor with the logs');

@@ -1,12 +1,15 @@
--- Every flow ends: in no reachable state of a flow that is being run is nothing claimable, due or waiting. Random flows with deciders, all
--- controllers, failing tasks, failing reverts, suspensions and imported states are driven until nothing is left to do.
+-- Every flow ends: in no reachable state of a flow that is being run is nothing claimable, due or waiting. Random flows
+-- with deciders, all controllers, failing tasks, failing reverts, suspensions and
+-- imported states are driven until nothing is left to do.
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
 create extension pawl_saga;
 select setseed(0.5) \g /dev/null
 create function state(flow uuid) returns text language sql as $$
-    select f.state || ': ' || string_agg(a.name || ' ' || a.state || case a.intention when 'EXECUTE' then '' when a.state then '' else '/' || a.intention end, ', ' order by a.node)
+    select f.state || ': ' || string_agg(a.name || ' ' || a.state
+        || case a.intention when 'EXECUTE' then '' when a.state then '' else '/' || a.intention end, ', '
+            order by a.node)
       from pawl_saga.flows f join pawl_saga.atoms a using (flow_uuid) where f.flow_uuid = flow group by f.state $$;
 -- One round of a worker: it executes and reverts what it is given; tasks named in fails fail.
 create function work(fails text[] default '{}', most int default 1000) returns text language plpgsql as $$
@@ -14,8 +17,10 @@ declare c record; did text[] := '{}';
 begin
     for c in select * from pawl_saga.claim('w', 'default', most) loop
         did := did || (c.action || ' ' || c.name);
-        perform from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
-            || case when c.action || ' ' || c.name = any (fails) then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end), 'w');
+        perform from pawl_saga.report(
+            jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+            || case when c.action || ' '
+            || c.name = any (fails) then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end), 'w');
     end loop;
     return array_to_string(did, ', ');
 end $$;
@@ -32,45 +37,62 @@ end $$;
 
 -- A failure below a controller that is ignored: all kinds, at all depths, in the flow itself and one flow deeper.
 create table cases as
-select kind, depth, deeper, pawl_saga.define(jsonb_build_object('flow', 'graph', 'name', format('%s %s %s', kind, depth, deeper), 'children', jsonb_build_array(
+select kind, depth, deeper, pawl_saga.define(jsonb_build_object('flow', 'graph', 'name',
+    format('%s %s %s', kind, depth, deeper), 'children', jsonb_build_array(
            jsonb_build_object('task', 'a'),
-           jsonb_build_object('flow', 'linear', 'name', 'f', 'retry', controller || jsonb_build_object('retry', kind, 'name', 'r'),
-                              'children', jsonb_build_array(case when deeper then '{"flow": "linear", "name": "g", "children": [{"task": "t"}]}'::jsonb else '{"task": "t"}' end))),
-           'links', jsonb_build_array(jsonb_build_object('from', 'a', 'to', 'f', 'decider', '{"allow": false}'::jsonb, 'depth', depth)))) as definition
-  from (values ('Times', '{"attempts": 2}'::jsonb), ('ForEach', '{"values": [1, 2]}'), ('ParameterizedForEach', '{}'), ('AlwaysRevert', '{}'),
-               ('AlwaysRevertAll', '{}')) c(kind, controller),
+           jsonb_build_object('flow', 'linear', 'name', 'f', 'retry',
+               controller || jsonb_build_object('retry', kind, 'name', 'r'),
+                              'children',
+                              jsonb_build_array(case when deeper then '{"flow": "linear", "name": "g", "children": '
+                                  '[{"task": "t"}]}'::jsonb else '{"task": "t"}' end))),
+           'links', jsonb_build_array(jsonb_build_object('from', 'a', 'to', 'f', 'decider', '{"allow": false}'::jsonb,
+        'depth', depth)))) as definition
+  from (values ('Times', '{"attempts": 2}'::jsonb), ('ForEach', '{"values": [1, 2]}'), ('ParameterizedForEach', '{}'),
+      ('AlwaysRevert', '{}'), ('AlwaysRevertAll', '{}')) c(kind, controller),
        unnest('{ATOM,NEIGHBORS,FLOW,ALL}'::text[]) depth, unnest('{false,true}'::bool[]) deeper;
 alter table cases add flow uuid;
-update cases set flow = pawl_saga.create_flow(definition, case kind when 'ParameterizedForEach' then '{"values": [1, 2]}'::jsonb else '{}' end);
+update cases set flow = pawl_saga.create_flow(definition,
+    case kind when 'ParameterizedForEach' then '{"values": [1, 2]}'::jsonb else '{}' end);
 select pawl_saga.run(flow) from cases \g /dev/null
 select works('execute t') \g /dev/null
 select is(state(flow), case when depth = 'ALL' or depth in ('NEIGHBORS', 'FLOW') and not deeper
-                            then 'SUCCESS: a SUCCESS, r IGNORE, t IGNORE' else 'REVERTED: a REVERTED/REVERT, r IGNORE/REVERT, t REVERTED/REVERT' end,
-          format('%s that is ignored, %s%s', kind, depth, case when deeper then ', one flow deeper' end)) from cases order by kind, depth, deeper;
+                            then 'SUCCESS: a SUCCESS, r IGNORE, t IGNORE'
+        else 'REVERTED: a REVERTED/REVERT, r IGNORE/REVERT, t REVERTED/REVERT' end,
+          format('%s that is ignored, %s%s', kind, depth, case when deeper then ', one flow deeper' end)) from cases
+    order by kind, depth, deeper;
 select is_empty('select * from pawl_saga.verify()', 'in order');
 delete from pawl_saga.flows;
 
--- The controller outside is asked instead, and what it says is done; the one that is ignored is as new in the next attempt.
-select pawl_saga.define('{"flow": "linear", "name": "outer", "retry": {"retry": "Times", "name": "o", "attempts": 2}, "children": [
-    {"flow": "graph", "name": "h", "children": [{"task": "a"}, {"flow": "linear", "name": "f", "retry": {"retry": "Times", "name": "r", "attempts": 5}, "children": [{"task": "t"}]}],
+-- The controller outside is asked instead, and what it says is done; the one that is
+-- ignored is as new in the next attempt.
+select pawl_saga.define(
+        '{"flow": "linear", "name": "outer", "retry": {"retry": "Times", "name": "o", "attempts": 2}, "children": [
+    {"flow": "graph", "name": "h", "children": [{"task": "a"}, {"flow": "linear", "name": "f",
+        "retry": {"retry": "Times", "name": "r", "attempts": 5}, "children": [{"task": "t"}]}],
      "links": [{"from": "a", "to": "f", "decider": {"allow": false}, "depth": "ATOM"}]}]}') \g /dev/null
 select pawl_saga.start('outer') as f \gset
-select is(works('execute t'), 'execute a, execute t, revert t, revert a, execute a, execute t, revert t, revert a', 'the controller outside has its attempts');
-select is(state(:'f'), 'REVERTED: o REVERTED/REVERT, a REVERTED/REVERT, r IGNORE/REVERT, t REVERTED/REVERT', 'and then gives up');
-select is((select jsonb_agg(failures order by attempt) from pawl_saga.attempts where flow_uuid = :'f' and node = (select node from pawl_saga.retries where flow_uuid = :'f' and name = 'o')),
+select is(works('execute t'), 'execute a, execute t, revert t, revert a, execute a, execute t, revert t, revert a',
+    'the controller outside has its attempts');
+select is(state(:'f'), 'REVERTED: o REVERTED/REVERT, a REVERTED/REVERT, r IGNORE/REVERT, t REVERTED/REVERT',
+    'and then gives up');
+select is((select jsonb_agg(failures order by attempt) from pawl_saga.attempts
+    where flow_uuid = :'f' and node = (select node from pawl_saga.retries where flow_uuid = :'f' and name = 'o')),
           '[{"t": {"message": "no"}}, {"t": {"message": "no"}}]', 'its history has the failure of the task');
 
 -- Two retries in front of one task: what one of them has given up is not run by the other's next attempt.
 select pawl_saga.define('{"flow": "graph", "name": "join", "children": [
     {"flow": "linear", "name": "f", "retry": {"retry": "AlwaysRevert", "name": "r"}, "children": [{"task": "a"}]},
-    {"flow": "linear", "name": "g", "retry": {"retry": "Times", "name": "s", "attempts": 2}, "children": [{"task": "b"}]}, {"task": "c"}],
+    {"flow": "linear", "name": "g", "retry": {"retry": "Times", "name": "s", "attempts": 2},
+        "children": [{"task": "b"}]}, {"task": "c"}],
     "links": [{"from": "f", "to": "c"}, {"from": "g", "to": "c"}]}') \g /dev/null
 select pawl_saga.start('join') as f \gset
 select work('{execute a,execute b}'), works() as did \gset
-select is(state(:'f'), 'REVERTED: r REVERTED/REVERT, a REVERTED/REVERT, s SUCCESS, b SUCCESS, c PENDING', 'a task behind a scope that was given up stays PENDING');
+select is(state(:'f'), 'REVERTED: r REVERTED/REVERT, a REVERTED/REVERT, s SUCCESS, b SUCCESS, c PENDING',
+    'a task behind a scope that was given up stays PENDING');
 select is_empty('select * from pawl_saga.verify()', 'in order');
 
--- Nodes of one report, counted once: a retry that restarts counts its flow anew, in the middle of what else the report undoes.
+-- Nodes of one report, counted once: a retry that restarts counts its flow anew, in the
+-- middle of what else the report undoes.
 create function work_at_once(fails text[] default '{}') returns text language plpgsql as $$
 declare did text; reports jsonb;
 begin
@@ -95,10 +117,14 @@ select is_empty('select * from pawl_saga.verify()', 'the restart of one leaves t
 select is(works(), 'revert x, execute x, execute b, execute a', 'the other one goes on');
 select is(state(:'f'), 'SUCCESS: s SUCCESS, x SUCCESS, b SUCCESS, r SUCCESS, a SUCCESS', 'and the flow ends');
 
-select pawl_saga.define('{"flow": "linear", "name": "nothing to try", "children": [{"task": "a"}, {"flow": "unordered", "name": "u", "children": [
+select pawl_saga.define(
+        '{"flow": "linear", "name": "nothing to try", "children": [{"task": "a"}, {"flow": "unordered", "name": "u",
+    "children": [
     {"flow": "linear", "name": "p", "retry": {"retry": "AlwaysRevert", "name": "o"}, "children": [
-        {"flow": "linear", "name": "q", "retry": {"retry": "ForEach", "name": "r", "values": []}, "children": [{"task": "t"}]}]},
-    {"flow": "linear", "name": "h", "children": [{"flow": "linear", "name": "i", "children": [{"task": "w"}]}]}]}]}') \g /dev/null
+        {"flow": "linear", "name": "q", "retry": {"retry": "ForEach", "name": "r", "values": []},
+            "children": [{"task": "t"}]}]},
+    {"flow": "linear", "name": "h", "children": [{"flow": "linear", "name": "i", "children": [{"task": "w"}]}]}]}]}')
+    \g /dev/null
 select pawl_saga.start('nothing to try') as f \gset
 select is(works(), 'execute a, execute w', 'a scope that fails as it begins leaves the counters beside it as they are');
 select is(state(:'f'), 'REVERTED: a SUCCESS, o REVERTED/REVERT, r REVERTED/REVERT, t PENDING/REVERT, w SUCCESS',
@@ -116,7 +142,8 @@ select is(state(:'f'), 'RUNNING: r SUCCESS/REVERT, x FAILURE/REVERT, a SUCCESS, 
           'a task that was to be reverted is ignored');
 select is_empty('select * from pawl_saga.verify()', 'and is counted as that');
 select is(works(), 'revert x', 'what failed is undone');
-select is(state(:'f'), 'REVERTED: r REVERTED/REVERT, x REVERTED/REVERT, a SUCCESS, d IGNORE, c IGNORE, e PENDING/REVERT',
+select is(state(:'f'),
+    'REVERTED: r REVERTED/REVERT, x REVERTED/REVERT, a SUCCESS, d IGNORE, c IGNORE, e PENDING/REVERT',
           'the flow ends as the scope did');
 
 -- What a decider holds was ready in the same statement: the flow ends all the same.
@@ -135,11 +162,17 @@ select is_empty('select * from pawl_saga.verify()', 'all three are in order');
 select case :'long' when '' then 60 else 120 end as flows \gset
 create sequence names;
 create function random_item(depth int) returns jsonb language plpgsql volatile as $$
-declare shape text := (array['linear', 'unordered', 'graph', 'graph'])[1 + floor(random() * 4)]; children jsonb := '[]'; made jsonb; n int; links jsonb := '[]';
+declare
+    shape text := (array['linear', 'unordered', 'graph', 'graph'])[1 + floor(random() * 4)];
+    children jsonb := '[]';
+    made jsonb;
+    n int;
+    links jsonb := '[]';
 begin
     if depth = 0 or random() < 0.35 then
         return jsonb_build_object('task', 't' || nextval('names'))
-            || case floor(random() * 10)::int when 0 then '{"signal": "one"}'::jsonb when 1 then '{"wait_seconds": 3600}' when 2 then '{"signal": "two", "timeout_seconds": 3600}' else '{}' end;
+            || case floor(random() * 10)::int when 0 then '{"signal": "one"}'::jsonb when 1
+                then '{"wait_seconds": 3600}' when 2 then '{"signal": "two", "timeout_seconds": 3600}' else '{}' end;
     end if;
     n := 1 + floor(random() * 3);
     for i in 1 .. n loop
@@ -148,8 +181,10 @@ begin
     made := jsonb_build_object('flow', shape, 'name', 'f' || nextval('names'), 'children', children);
     if random() < 0.6 then
         made := made || jsonb_build_object('retry', case floor(random() * 7)::int
-            when 0 then '{"retry": "AlwaysRevert"}'::jsonb when 1 then '{"retry": "AlwaysRevertAll"}' when 2 then '{"retry": "Times", "attempts": 2}'
-            when 3 then '{"retry": "Times", "attempts": 2, "revert_all": true}' when 4 then '{"retry": "Times", "attempts": 2, "backoff": {"base": "1 h"}}'
+            when 0 then '{"retry": "AlwaysRevert"}'::jsonb when 1 then '{"retry": "AlwaysRevertAll"}'
+            when 2 then '{"retry": "Times", "attempts": 2}'
+            when 3 then '{"retry": "Times", "attempts": 2, "revert_all": true}'
+            when 4 then '{"retry": "Times", "attempts": 2, "backoff": {"base": "1 h"}}'
             when 5 then '{"retry": "ParameterizedForEach"}' else '{"retry": "ForEach", "values": [1, 1, 2]}' end
             || jsonb_build_object('name', 'r' || nextval('names')));
     end if;
@@ -157,10 +192,13 @@ begin
         for i in 1 .. n loop
             for k in i + 1 .. n loop
                 if random() < 0.6 then
-                    links := links || jsonb_build_array(jsonb_build_object('from', coalesce(children -> i - 1 ->> 'name', children -> i - 1 ->> 'task'),
-                                                                           'to', coalesce(children -> k - 1 ->> 'name', children -> k - 1 ->> 'task'))
-                        || case when random() < 0.6 then jsonb_build_object('decider', jsonb_build_object('allow', random() < 0.4),
-                                'depth', (array['ALL', 'FLOW', 'NEIGHBORS', 'ATOM'])[1 + floor(random() * 4)]) else '{}' end);
+                    links := links || jsonb_build_array(jsonb_build_object('from',
+                        coalesce(children -> i - 1 ->> 'name', children -> i - 1 ->> 'task'),
+                        'to', coalesce(children -> k - 1 ->> 'name', children -> k - 1 ->> 'task'))
+                        || case when random() < 0.6
+                            then jsonb_build_object('decider', jsonb_build_object('allow', random() < 0.4),
+                                'depth', (array['ALL', 'FLOW', 'NEIGHBORS', 'ATOM'])[1 + floor(random() * 4)])
+                                else '{}' end);
                 end if;
             end loop;
         end loop;
@@ -169,8 +207,11 @@ begin
     return made;
 end $$;
 create table began as
-select pawl_saga.create_flow(pawl_saga.define(jsonb_build_object('flow', 'linear', 'name', 'root ' || n, 'children', jsonb_build_array(random_item(2), random_item(3)))),
-                             '{"values": [1, 2]}', n % 2 = 0, n % 17 = 0) as flow_uuid, n from generate_series(1, :flows) n;
+select pawl_saga.create_flow(
+    pawl_saga.define(jsonb_build_object('flow', 'linear', 'name', 'root ' || n, 'children',
+        jsonb_build_array(random_item(2), random_item(3)))),
+                             '{"values": [1, 2]}', n % 2 = 0, n % 17 = 0) as flow_uuid, n
+    from generate_series(1, :flows) n;
 select pawl_saga.run(flow_uuid) from began \g /dev/null
 
 -- What another engine may leave behind: states and intentions that no transaction of this one would.
@@ -178,15 +219,23 @@ create function import(flow uuid) returns void language plpgsql as $$
 begin
     set local session_replication_role = replica;
     update pawl_saga.retries r set intention = i.intention, state = i.state
-      from (select x.node, (array['RETRYING', 'RETRYING', 'SUCCESS', 'SUCCESS', 'IGNORE', 'RUNNING', 'RETRYING', 'FAILURE', 'PENDING'])[k] as state,
-                   (array['RETRY', 'EXECUTE', 'RETRY', 'REVERT', 'RETRY', 'EXECUTE', 'REVERT', 'EXECUTE', 'EXECUTE'])[k] as intention
-              from pawl_saga.retries x, lateral (select 1 + floor(random() * 9)::int + 0 * x.node as k) y where x.flow_uuid = flow and random() < 0.4) i
+      from (select x.node, (array['RETRYING', 'RETRYING', 'SUCCESS', 'SUCCESS', 'IGNORE', 'RUNNING', 'RETRYING',
+              'FAILURE', 'PENDING'])[k] as state,
+                   (array['RETRY', 'EXECUTE', 'RETRY', 'REVERT', 'RETRY', 'EXECUTE', 'REVERT', 'EXECUTE', 'EXECUTE'])[k]
+                   as intention
+              from pawl_saga.retries x, lateral (select 1 + floor(random() * 9)::int + 0 * x.node as k) y
+                  where x.flow_uuid = flow and random() < 0.4) i
      where r.flow_uuid = flow and r.node = i.node;
-    update pawl_saga.tasks t set intention = i.intention, state = i.state, worker = null, lease_until = null, due_at = 'infinity', wait_until = null,
-           failure = case i.state when 'FAILURE' then '{"message": "imported"}'::jsonb end, result = case i.state when 'SUCCESS' then '1'::jsonb end
-      from (select x.node, (array['FAILURE', 'FAILURE', 'SUCCESS', 'SUCCESS', 'REVERTED', 'PENDING', 'PENDING', 'IGNORE'])[k] as state,
-                   (array['EXECUTE', 'REVERT', 'EXECUTE', 'REVERT', 'REVERT', 'EXECUTE', 'REVERT', 'IGNORE'])[k] as intention
-              from pawl_saga.tasks x, lateral (select 1 + floor(random() * 8)::int + 0 * x.node as k) y where x.flow_uuid = flow and random() < 0.3) i
+    update pawl_saga.tasks t set intention = i.intention, state = i.state, worker = null, lease_until = null,
+        due_at = 'infinity', wait_until = null,
+           failure = case i.state when 'FAILURE' then '{"message": "imported"}'::jsonb end,
+           result = case i.state when 'SUCCESS' then '1'::jsonb end
+      from (select x.node,
+          (array['FAILURE', 'FAILURE', 'SUCCESS', 'SUCCESS', 'REVERTED', 'PENDING', 'PENDING', 'IGNORE'])[k] as state,
+                   (array['EXECUTE', 'REVERT', 'EXECUTE', 'REVERT', 'REVERT', 'EXECUTE', 'REVERT', 'IGNORE'])[k]
+                   as intention
+              from pawl_saga.tasks x, lateral (select 1 + floor(random() * 8)::int + 0 * x.node as k) y
+                  where x.flow_uuid = flow and random() < 0.3) i
      where t.flow_uuid = flow and t.node = i.node;
     set local session_replication_role = origin;
     perform pawl_saga.resume(flow);
@@ -196,12 +245,14 @@ create function round(n int) returns bool language plpgsql as $$
 declare reports jsonb; did bool;
 begin
     select jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
-           || case when random() < case c.action when 'execute' then 0.25 else 0.05 end then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end) into reports
+           || case when random() < case c.action when 'execute' then 0.25 else 0.05 end
+            then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end) into reports
       from pawl_saga.claim('w', 'default', 1 + (random() * 60)::int) c;
     perform from pawl_saga.report(coalesce(reports, '[]'), 'w');
     did := reports is not null or (select done from pawl_saga.run_sql_tasks()) > 0;
     if random() < 0.2 then
-        perform pawl_saga.signal(t.flow_uuid, t.signal) from pawl_saga.tasks t where t.wait_until is not null and t.signal is not null and random() < 0.3;
+        perform pawl_saga.signal(t.flow_uuid, t.signal) from pawl_saga.tasks t
+            where t.wait_until is not null and t.signal is not null and random() < 0.3;
         update pawl_saga.tasks set wait_until = clock_timestamp() where wait_until is not null and random() < 0.3;
         update pawl_saga.retries set due_at = clock_timestamp() where due_at is not null and random() < 0.5;
         perform from pawl_saga.end_waits();
@@ -209,28 +260,36 @@ begin
         did := true;
     end if;
     if n < 40 and random() < 0.3 then
-        perform pawl_saga.suspend(f.flow_uuid) from (select f.flow_uuid from pawl_saga.flows f where f.state = 'RUNNING' order by random() limit 5) f;
+        perform pawl_saga.suspend(f.flow_uuid)
+            from (select f.flow_uuid from pawl_saga.flows f where f.state = 'RUNNING' order by random() limit 5) f;
     end if;
     if n < 40 and random() < 0.3 then
-        perform import(f.flow_uuid) from (select f.flow_uuid from pawl_saga.flows f where f.state in ('RUNNING', 'SUSPENDED', 'SUSPENDING') order by random() limit 3) f;
+        perform import(f.flow_uuid) from (select f.flow_uuid from pawl_saga.flows f
+            where f.state in ('RUNNING', 'SUSPENDED', 'SUSPENDING') order by random() limit 3) f;
     end if;
-    perform pawl_saga.resume(f.flow_uuid) from pawl_saga.flows f where f.state = 'SUSPENDED' and (n >= 40 or random() < 0.5);
+    perform pawl_saga.resume(f.flow_uuid) from pawl_saga.flows f
+        where f.state = 'SUSPENDED' and (n >= 40 or random() < 0.5);
     -- claims of one long transaction leave the head of their index, which is full of dead rows, out for a moment
-    if not did and exists (select from pawl_saga.tasks where due_at is null and state in ('PENDING', 'SUCCESS', 'FAILURE')) then
+    if not did and exists (select from pawl_saga.tasks
+        where due_at is null and state in ('PENDING', 'SUCCESS', 'FAILURE')) then
         perform pg_sleep(0.05);
         did := true;
     end if;
-    return did or exists (select from pawl_saga.tasks where wait_until is not null and state = 'PENDING' and intention = 'EXECUTE')
+    return did or exists (select from pawl_saga.tasks
+        where wait_until is not null and state = 'PENDING' and intention = 'EXECUTE')
                or exists (select from pawl_saga.retries where due_at is not null);
 end $$;
 create function stuck() returns text language sql as $$
-    select string_agg(distinct v.problem || ' (' || coalesce(v.atom, '') || ' of ' || v.flow_uuid || ')', E'\n') from pawl_saga.verify() v
-     where v.problem in ('no work is in progress', 'is ready, and cannot be claimed', 'the number of blockers is wrong') $$;
+    select string_agg(distinct v.problem || ' (' || coalesce(v.atom, '') || ' of ' || v.flow_uuid || ')', E'\n')
+        from pawl_saga.verify() v
+     where v.problem
+         in ('no work is in progress', 'is ready, and cannot be claimed', 'the number of blockers is wrong') $$;
 create function drive(most int, out rounds int, out trouble text) language plpgsql as $$
 declare idle int := 0;
 begin
     rounds := 0;
-    while rounds < most and trouble is null and exists (select from pawl_saga.flows where state not in ('SUCCESS', 'FAILURE', 'REVERTED')) loop
+    while rounds < most and trouble is null
+        and exists (select from pawl_saga.flows where state not in ('SUCCESS', 'FAILURE', 'REVERTED')) loop
         rounds := rounds + 1;
         idle := case when round(rounds) then 0 else idle + 1 end;
         exit when idle > 2 and rounds > 40;  -- what was resumed in the last round is claimed in the next
@@ -240,9 +299,12 @@ begin
     end loop;
 end $$;
 select is(trouble, null, 'at each look every open flow has something under way') from drive(600);
-select is((select string_agg(f.state || ': ' || f.flow_uuid, ', ') from pawl_saga.flows f where f.state not in ('SUCCESS', 'REVERTED', 'FAILURE')), null, 'every flow ends');
-select ok((select count(*) from pawl_saga.flows where state = s) > 1, 'some end in ' || s) from unnest('{SUCCESS,REVERTED,FAILURE}'::text[]) s;
-select is((select string_agg(problem ->> 'message', ', ') from pawl_saga.flows where problem ->> 'message' = 'the flow cannot continue'), null, 'none because it could not go on');
+select is((select string_agg(f.state || ': ' || f.flow_uuid, ', ') from pawl_saga.flows f
+    where f.state not in ('SUCCESS', 'REVERTED', 'FAILURE')), null, 'every flow ends');
+select ok((select count(*) from pawl_saga.flows where state = s) > 1, 'some end in ' || s)
+    from unnest('{SUCCESS,REVERTED,FAILURE}'::text[]) s;
+select is((select string_agg(problem ->> 'message', ', ') from pawl_saga.flows
+    where problem ->> 'message' = 'the flow cannot continue'), null, 'none because it could not go on');
 select is_empty('select * from pawl_saga.verify()', 'in a state that the rules allow');
 select ok(exists (select from pawl_saga.retry_transitions l where l.to_state = 'IGNORE'), 'controllers were ignored');
 select ok(exists (select from pawl_saga.flow_transitions l where l.to_state = 'SUSPENDED'), 'flows were suspended');

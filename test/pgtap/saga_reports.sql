@@ -6,10 +6,13 @@ create extension pawl_saga;
 
 -- inject gives values for names that the task requires, and no others
 select pawl_saga.define('{"flow": "linear", "name": "i", "children": [
-    {"task": "a", "requires": ["x"], "optional": ["o"], "inject": {"x": 1, "o": 2, "other": 3}}, {"task": "b", "rebind": {"p": "y"}, "inject": {"y": 4, "p": 5}}, {"task": "c", "inject": {"x": 1}}]}') \g /dev/null
+    {"task": "a", "requires": ["x"], "optional": ["o"], "inject": {"x": 1, "o": 2, "other": 3}},
+        {"task": "b", "rebind": {"p": "y"}, "inject": {"y": 4, "p": 5}}, {"task": "c", "inject": {"x": 1}}]}')
+    \g /dev/null
 select pawl_saga.start('i') as f \gset
 select is(pawl_saga.arguments(:'f', node), expected::jsonb, 'arguments of ' || name)
-  from pawl_saga.tasks join (values ('a', '{"x": 1, "o": 2}'), ('b', '{"p": 4}'), ('c', '{}')) e(name, expected) using (name) where flow_uuid = :'f';
+  from pawl_saga.tasks join (values ('a', '{"x": 1, "o": 2}'), ('b', '{"p": 4}'), ('c', '{}')) e(name, expected)
+  using (name) where flow_uuid = :'f';
 select pawl_saga.suspend(:'f') \g /dev/null
 \setenv PGDATABASE :DBNAME
 \set said `psql -XAtqc "select pawl_saga.define(structure) from pawl_saga.definitions where name = 'i'" 2>&1`
@@ -20,52 +23,74 @@ HINT:  name it in "requires"', 'unknown injected values are reported');
 select unalike(:'said'::text, '%WARNING%', 'and only that');
 
 -- An outcome that is sent again is ok again; any other than the recorded one is PW005.
-create function claimed() returns jsonb language sql as $$ select jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence) from pawl_saga.claim('w') c $$;
-create function say(task jsonb, said jsonb) returns text language sql as $$ select r.ok || coalesce(' ' || r.problem, '') || ' ' || coalesce(r.state, '') from pawl_saga.report(jsonb_build_array(task || said), 'w') r $$;
+create function claimed() returns jsonb
+    language sql as $$ select jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+        from pawl_saga.claim('w') c $$;
+create function say(task jsonb, said jsonb) returns text
+    language sql as $$ select r.ok || coalesce(' ' || r.problem, '') || ' ' || coalesce(r.state, '')
+        from pawl_saga.report(jsonb_build_array(task || said), 'w') r $$;
 select pawl_saga.define('{"flow": "linear", "name": "f", "children": [{"task": "a"}, {"task": "b"}]}') \g /dev/null
 select pawl_saga.start('f') as f \gset
 select claimed() as a \gset
 -- a failure that is null is none; it does not say that there is a result
 select is(say(:'a', '{"failure": null}'), 'false 22023 a failure must not be null ', 'a null failure is neither');
-select is(say(:'a', '{"result": 1, "failure": {"message": "no"}}'), 'false 22023 an element must have a result or a failure, not both ', 'not both');
-select is((select r.flow_uuid::text || ' ' || r.node from pawl_saga.report(jsonb_build_array(:'a'::jsonb || '{"failure": null}'), 'w') r),
+select is(say(:'a', '{"result": 1, "failure": {"message": "no"}}'),
+    'false 22023 an element must have a result or a failure, not both ', 'not both');
+select is((select r.flow_uuid::text || ' ' || r.node
+    from pawl_saga.report(jsonb_build_array(:'a'::jsonb || '{"failure": null}'), 'w') r),
     :'f' || ' ' || (:'a'::jsonb ->> 'node'), 'the answer names its task');
 select is(say(:'a', '{"result": {"n": 1}, "failure": null}'), 'true SUCCESS', 'a result');
 select is(say(:'a', '{"result": {"n": 1}}'), 'true SUCCESS', 'sent again');
 select is(say(:'a', '{"result": {"n": 1.0}, "note": "x"}'), 'true SUCCESS', 'compared by value');
-select is(say(:'a', said), 'false PW005 the task already has another outcome SUCCESS', said::text || ' was not recorded')
+select is(say(:'a', said), 'false PW005 the task already has another outcome SUCCESS',
+    said::text || ' was not recorded')
   from unnest(array['{"result": {"n": 2}}', '{"result": null}', '{"result": "1"}']::jsonb[]) said;
-select is(say(:'a', '{}'), 'false 22023 an element must have a result or a failure; only a revert can be reported without SUCCESS',
+select is(say(:'a', '{}'),
+    'false 22023 an element must have a result or a failure; only a revert can be reported without SUCCESS',
     'nor is nothing');
-select is((select left(problem, 5) from pawl_saga.report(jsonb_build_array(:'a'::jsonb || '{"result": {"n": 1}}'), 'w2')), 'PW005', 'another processor has not reported it');
-select is(say(:'a', '{"failure": {"message": "no"}}'), 'false PW005 the task already has another outcome SUCCESS', 'nor is a failure after the success');
+select is((select left(problem, 5) from pawl_saga.report(jsonb_build_array(:'a'::jsonb || '{"result": {"n": 1}}'),
+    'w2')), 'PW005', 'another processor has not reported it');
+select is(say(:'a', '{"failure": {"message": "no"}}'), 'false PW005 the task already has another outcome SUCCESS',
+    'nor is a failure after the success');
 select is((select result from pawl_saga.tasks where flow_uuid = :'f' and name = 'a'), '{"n": 1}', 'what counted stays');
 select claimed() as b \gset
 select is(say(:'b', '{"result": null, "failure": {"message": "no"}}'), 'true FAILURE', 'a failure');
 select is(say(:'b', '{"failure": {"message": "no"}}'), 'true FAILURE', 'sent again');
-select is(say(:'b', '{"failure": {"message": "no", "type": "x"}}'), 'false PW005 the task already has another outcome FAILURE', 'another failure was not recorded');
-select is(say(:'b', '{"result": 1}'), 'false PW005 the task already has another outcome FAILURE', 'nor is a result after the failure');
-select is(say(:'b', '{}'), 'false 22023 an element must have a result or a failure; only a revert can be reported without FAILURE',
+select is(say(:'b', '{"failure": {"message": "no", "type": "x"}}'),
+    'false PW005 the task already has another outcome FAILURE', 'another failure was not recorded');
+select is(say(:'b', '{"result": 1}'), 'false PW005 the task already has another outcome FAILURE',
+    'nor is a result after the failure');
+select is(say(:'b', '{}'),
+    'false 22023 an element must have a result or a failure; only a revert can be reported without FAILURE',
     'an empty one neither');
 select claimed() as b \gset
 select is(say(:'b', '{"result": "undone"}'), 'true REVERTED', 'a revert');
 select is(say(:'b', '{"result": "undone"}'), 'true REVERTED', 'sent again');
-select is(say(:'b', '{}'), 'false PW005 the task already has another outcome REVERTED', 'another revert result was not recorded');
-select is(say(:'b', '{"failure": {"message": "late"}}'), 'false PW005 the task already has another outcome REVERTED', 'a failure after the revert is not recorded');
+select is(say(:'b', '{}'), 'false PW005 the task already has another outcome REVERTED',
+    'another revert result was not recorded');
+select is(say(:'b', '{"failure": {"message": "late"}}'), 'false PW005 the task already has another outcome REVERTED',
+    'a failure after the revert is not recorded');
 select claimed() as a \gset
 select is(say(:'a', '{"failure": {"message": "stuck"}}'), 'true REVERT_FAILURE', 'a revert fails');
 select is(say(:'a', '{"failure": {"message": "stuck"}}'), 'true REVERT_FAILURE', 'sent again');
-select is(say(:'a', '{"failure": {"message": "stuck more"}}'), 'false PW005 the task already has another outcome REVERT_FAILURE', 'another failure was not recorded');
-select is(say(:'a', '{"result": "undone"}'), 'false PW005 the task already has another outcome REVERT_FAILURE', 'it was not undone');
+select is(say(:'a', '{"failure": {"message": "stuck more"}}'),
+    'false PW005 the task already has another outcome REVERT_FAILURE', 'another failure was not recorded');
+select is(say(:'a', '{"result": "undone"}'), 'false PW005 the task already has another outcome REVERT_FAILURE',
+    'it was not undone');
 -- an execution without an outcome is rejected, alone; a revert is done without one
 select pawl_saga.start('f') as f \gset
 select pawl_saga.start('f') as g \gset
 select jsonb_object_agg(case c.flow_uuid when :'f' then 'f' else 'g' end,
-    jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)) as both from pawl_saga.claim('w', batch => 2) c \gset
-select results_eq(format($$select ok, problem, state from pawl_saga.report(jsonb_build_array(%L::jsonb -> 'f', (%1$L::jsonb -> 'g') || '{"result": 1}'), 'w') order by ok$$, :'both'),
-    $$values (false, '22023 an element must have a result or a failure; only a revert can be reported without', 'RUNNING'), (true, null, 'SUCCESS')$$,
-    'an element without an outcome is rejected, and the other counts');
-select is(say(:'both'::jsonb -> 'f', '{"note": "done"}'), 'false 22023 an element must have a result or a failure; only a revert can be reported without RUNNING',
+    jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)) as both
+    from pawl_saga.claim('w', batch => 2) c \gset
+select results_eq(
+        format($$select ok, problem, state
+            from pawl_saga.report(jsonb_build_array(%L::jsonb -> 'f', (%1$L::jsonb -> 'g') || '{"result": 1}'), 'w')
+            order by ok$$, :'both'),
+    $$values (false, '22023 an element must have a result or a failure; only a revert can be reported without',
+        'RUNNING'), (true, null, 'SUCCESS')$$, 'an element without an outcome is rejected, and the other counts');
+select is(say(:'both'::jsonb -> 'f', '{"note": "done"}'),
+    'false 22023 an element must have a result or a failure; only a revert can be reported without RUNNING',
     'another field is no outcome');
 select is((select result from pawl_saga.tasks where flow_uuid = :'f' and name = 'a'), null, 'nothing is recorded');
 select is(say(:'both'::jsonb -> 'f', '{"result": null}'), 'true SUCCESS', 'a result that is null is one');
@@ -79,27 +104,37 @@ select pawl_saga.suspend(x) from unnest(array[:'f', :'g']::uuid[]) x \g /dev/nul
 select pawl_saga.suspend(:'f') \g /dev/null
 
 -- a failure that the database recorded is not the worker's report
-select pawl_saga.define('{"flow": "linear", "name": "t", "children": [{"task": "a", "timeout_seconds": 1}]}') \g /dev/null
+select pawl_saga.define('{"flow": "linear", "name": "t", "children": [{"task": "a", "timeout_seconds": 1}]}')
+    \g /dev/null
 select pawl_saga.start('t') as t \gset
 select claimed() as a \gset
 update pawl_saga.tasks set timeout_at = now() - interval '1 s' where flow_uuid = :'t';
 select pawl_saga.time_out_tasks() \g /dev/null
-select jsonb_build_object('fence', fence, 'failure', failure) as timed_out from pawl_saga.tasks where flow_uuid = :'t' \gset
-select is(say(:'a', :'timed_out'), 'false PW005 the task already has another outcome FAILURE', 'a timeout is not the worker''s failure');
+select jsonb_build_object('fence', fence, 'failure', failure) as timed_out from pawl_saga.tasks
+    where flow_uuid = :'t' \gset
+select is(say(:'a', :'timed_out'), 'false PW005 the task already has another outcome FAILURE',
+    'a timeout is not the worker''s failure');
 select pawl_saga.suspend(:'t') \g /dev/null
 select pawl_saga.resume(:'f') \g /dev/null
 
 -- of several elements for one task each has its answer, in their order
 select pawl_saga.start('f') as g \gset
-select jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence) as c from pawl_saga.claim('w', batch => 10) c where c.flow_uuid = :'g' \gset
-select is((select string_agg(r.ok || ' ' || coalesce(left(r.problem, 5), ''), ', ' order by n) from pawl_saga.report(jsonb_build_array(:'c'::jsonb || '{"fence": 0, "result": 7}',
-    :'c'::jsonb || '{"result": 8}', :'c'::jsonb || '{"result": 9}', :'c'::jsonb || '{"result": 8}'), 'w') with ordinality r(flow_uuid, node, ok, state, problem, n)),
+select jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence) as c
+    from pawl_saga.claim('w', batch => 10) c where c.flow_uuid = :'g' \gset
+select is((select string_agg(r.ok || ' ' || coalesce(left(r.problem, 5), ''), ', ' order by n)
+    from pawl_saga.report(jsonb_build_array(:'c'::jsonb || '{"fence": 0, "result": 7}',
+    :'c'::jsonb || '{"result": 8}', :'c'::jsonb || '{"result": 9}', :'c'::jsonb || '{"result": 8}'), 'w')
+    with ordinality r(flow_uuid, node, ok, state, problem, n)),
     'false PW005, true , false PW005, true ', 'a stale one, the one that counts, another, and the first again');
 select is((select result from pawl_saga.tasks where flow_uuid = :'g' and name = 'a'), '8', 'one was recorded');
 
 -- one malformed element stops no other
 select claimed() as b \gset
-select results_eq(format($$select ok, problem, state from pawl_saga.report(jsonb_build_array('1', '{"flow_uuid": "x", "node": 1, "fence": 1}'::jsonb, '{"node": 1}'::jsonb,
-    %L::jsonb || '{"node": "one"}', %1$L::jsonb || '{"fence": "soon"}', %1$L::jsonb || '{"result": 2}'), 'w') order by ok, state$$, :'b'),
-    $$select false, '22023 flow_uuid, node or fence is missing or malformed', null::text from generate_series(1, 5) union all select true, null, 'SUCCESS' order by 1, 3$$, 'each is validated alone');
+select results_eq(
+    format($$select ok, problem, state from pawl_saga.report(jsonb_build_array('1',
+        '{"flow_uuid": "x", "node": 1, "fence": 1}'::jsonb, '{"node": 1}'::jsonb,
+    %L::jsonb || '{"node": "one"}', %1$L::jsonb || '{"fence": "soon"}', %1$L::jsonb || '{"result": 2}'), 'w')
+        order by ok, state$$, :'b'),
+    $$select false, '22023 flow_uuid, node or fence is missing or malformed', null::text from generate_series(1, 5)
+        union all select true, null, 'SUCCESS' order by 1, 3$$, 'each is validated alone');
 select * from finish();

@@ -5,15 +5,19 @@ create extension pawl_saga;
 select plan(24);
 create function public.f(a jsonb) returns jsonb language sql as $$ select '1'::jsonb $$;
 create function public.u(a jsonb, done jsonb) returns jsonb language sql as $$ select done -> 'result' $$;
-select pawl_saga.define('{"flow": "linear", "name": "trip", "children": [{"task": "a", "execute": "sql:public.f", "revert": "sql:public.u"},
-    {"flow": "unordered", "name": "inner", "retry": {"retry": "Times", "name": "r", "attempts": 3}, "children": [{"task": "b", "execute": "sql:public.f", "revert": "sql:public.u"}, {"task": "c"}]},
+select pawl_saga.define('{"flow": "linear", "name": "trip", "children": [{"task": "a", "execute": "sql:public.f",
+    "revert": "sql:public.u"},
+    {"flow": "unordered", "name": "inner", "retry": {"retry": "Times", "name": "r", "attempts": 3},
+        "children": [{"task": "b", "execute": "sql:public.f", "revert": "sql:public.u"}, {"task": "c"}]},
     {"task": "d", "execute": "sql:public.f"}]}') as definition \gset
 create function public.states(flow uuid) returns text language sql as $$
-    select (select state from pawl_saga.flows where flow_uuid = flow) || ': ' || string_agg(name || ' ' || state, ', ' order by node) from pawl_saga.atoms where flow_uuid = flow $$;
+    select (select state from pawl_saga.flows where flow_uuid = flow) || ': '
+        || string_agg(name || ' ' || state, ', ' order by node) from pawl_saga.atoms where flow_uuid = flow $$;
 
 -- Where it has nothing to undo
 select pawl_saga.create_flow(:'definition') as fresh \gset
-select throws_ok(format('select pawl_saga.revert(%L, %L)', :'fresh', 'x'), '55000', 'the flow has nothing to revert', 'a pending flow');
+select throws_ok(format('select pawl_saga.revert(%L, %L)', :'fresh', 'x'), '55000', 'the flow has nothing to revert',
+    'a pending flow');
 select throws_ok('select pawl_saga.revert(pawl.uuid_v7(), ''x'')', 'P0002', null, 'no such flow');
 
 -- While it runs: what is under way finishes and is then undone
@@ -24,21 +28,31 @@ select flow_uuid, node, fence from pawl_saga.claim('me') \gset
 select throws_ok(format('select pawl_saga.revert(%L, %L)', :'flow', ''), '22004', null, 'a reason is needed');
 select is(pawl_saga.revert(:'flow', 'the traveller is ill'), 'RUNNING', 'it goes on until all is undone');
 select lives_ok('select pawl_saga.run_sql_tasks()', 'b is independent of c');
-select is(public.states(:'flow'), 'RUNNING: a SUCCESS, r SUCCESS, b REVERTED, c RUNNING, d PENDING', 'b is undone; a waits for c');
-select is((select ok from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', :'flow_uuid', 'node', :node, 'fence', :fence, 'result', 2)), 'me')), true, 'c finishes');
+select is(public.states(:'flow'), 'RUNNING: a SUCCESS, r SUCCESS, b REVERTED, c RUNNING, d PENDING',
+    'b is undone; a waits for c');
+select is((select ok
+        from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', :'flow_uuid', 'node', :node, 'fence',
+            :fence, 'result', 2)), 'me')), true, 'c finishes');
 select node, fence, action, result from pawl_saga.claim('me') \gset
 select is(:'action' || ' ' || :'result', 'revert 2', 'and is to be undone');
-select is((select ok from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', :'flow_uuid', 'node', :node, 'fence', :fence)), 'me')), true, 'which it is');
+select is((select ok
+        from pawl_saga.report(
+            jsonb_build_array(jsonb_build_object('flow_uuid', :'flow_uuid', 'node', :node, 'fence', :fence)), 'me')),
+    true, 'which it is');
 select lives_ok('select pawl_saga.run_sql_tasks()', 'then a');
-select is(public.states(:'flow'), 'REVERTED: a REVERTED, r REVERTED, b REVERTED, c REVERTED, d PENDING', 'everything is undone');
-select is((select problem - 'actor' from pawl_saga.flows where flow_uuid = :'flow'), '{"message": "reverted by hand", "reason": "the traveller is ill"}', 'the reason is there');
+select is(public.states(:'flow'), 'REVERTED: a REVERTED, r REVERTED, b REVERTED, c REVERTED, d PENDING',
+    'everything is undone');
+select is((select problem - 'actor' from pawl_saga.flows where flow_uuid = :'flow'),
+    '{"message": "reverted by hand", "reason": "the traveller is ill"}', 'the reason is there');
 select throws_ok(format('select pawl_saga.revert(%L, %L)', :'flow', 'x'), '55000', null, 'once');
 
 -- After a success, and of a suspended flow
 create function public.work_on(flow uuid) returns void language plpgsql as $$
 begin
     perform pawl_saga.run_sql_tasks();
-    perform pawl_saga.report(coalesce(jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence, 'result', 1)), '[]'), 'me') from pawl_saga.claim('me') c;
+    perform pawl_saga.report(coalesce(
+            jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence, 'result', 1)),
+        '[]'), 'me') from pawl_saga.claim('me') c;
     perform pawl_saga.run_sql_tasks();
 end $$;
 select pawl_saga.start('trip') as flow \gset
@@ -47,16 +61,19 @@ select is(public.states(:'flow'), 'SUCCESS: a SUCCESS, r SUCCESS, b SUCCESS, c S
 select is(pawl_saga.revert(:'flow', 'cancelled by the customer'), 'RUNNING', 'is undone');
 select public.work_on(:'flow'); select public.work_on(:'flow');
 select is(public.states(:'flow'), 'REVERTED: a REVERTED, r REVERTED, b REVERTED, c REVERTED, d REVERTED', 'all of it');
-select is((select metadata ->> 'reason' from pawl_saga.flow_transitions where flow_uuid = :'flow' and from_state = 'SUCCESS'), 'cancelled by the customer', 'its log says why');
+select is((select metadata ->> 'reason' from pawl_saga.flow_transitions
+    where flow_uuid = :'flow' and from_state = 'SUCCESS'), 'cancelled by the customer', 'its log says why');
 select pawl_saga.start('trip') as flow \gset
 select pawl_saga.suspend(:'flow');
-select is(public.states(:'flow'), 'SUSPENDED: a PENDING, r PENDING, b PENDING, c PENDING, d PENDING', 'suspended before anything was done');
+select is(public.states(:'flow'), 'SUSPENDED: a PENDING, r PENDING, b PENDING, c PENDING, d PENDING',
+    'suspended before anything was done');
 select is(pawl_saga.revert(:'flow', 'x'), 'REVERTED', 'there is nothing to do');
 select pawl_saga.start('trip') as flow \gset
 select flow_uuid, node, fence from pawl_saga.claim('me', 'sql:') \gset
 select pawl_saga.suspend(:'flow');
 select pawl_saga.revert(:'flow', 'x');
-select is(public.states(:'flow'), 'RUNNING: a RUNNING, r PENDING, b PENDING, c PENDING, d PENDING', 'one that is about to be suspended');
+select is(public.states(:'flow'), 'RUNNING: a RUNNING, r PENDING, b PENDING, c PENDING, d PENDING',
+    'one that is about to be suspended');
 
 select is((select count(*) from pawl_saga.verify()), 0::bigint, 'the flows are sound');
 set role pawl_worker;

@@ -1,5 +1,5 @@
--- Wake-ups: at most one a transaction and channel, only when a session waits, none for what is rolled back. One session waits and
--- listens in the background, by dblink; PostgreSQL tells it at the end of its next query.
+-- Wake-ups: at most one a transaction and channel, only when a session waits, none for what is rolled back. One session
+-- waits and listens in the background, by dblink; PostgreSQL tells it at the end of its next query.
 \set QUIET 1
 set client_min_messages to warning;
 select no_plan();
@@ -12,7 +12,8 @@ select pawl.define('job', $$stateDiagram-v2
     running --> done : finish
     done --> [*]
     running:::owned$$) \g /dev/null
-create table jobs (id int primary key, state text not null default 'pending', worker text, lease timestamptz, token bigint, due timestamptz);
+create table jobs (id int primary key, state text not null default 'pending', worker text, lease timestamptz,
+    token bigint, due timestamptz);
 create table others (like jobs including all);
 create table deaf (id int primary key, state text not null default 'pending');
 create table loose (id int primary key, state text not null default 'pending');
@@ -32,22 +33,27 @@ select is(pawl.channel('jobs'), 'pawl_' || 'jobs'::regclass::oid, 'the channel o
 select is(pawl.channel(), 'pawl_events', 'the channel of the outbox');
 select throws_ok($$select pawl.channel('loose')$$, '42704', null, 'no lifecycle, no channel');
 select throws_ok($$select pawl.sleep('loose')$$, '42704', null, 'nothing to sleep at');
-select throws_ok($$select pawl.sleep('deaf')$$, '55000', 'wake-ups are not enabled for table "deaf"', 'a lifecycle without wake');
+select throws_ok($$select pawl.sleep('deaf')$$, '55000', 'wake-ups are not enabled for table "deaf"',
+    'a lifecycle without wake');
 select throws_ok($$select pawl.sleep(0)$$, '42P01', null, 'no table');
 select is(pawl.awake('jobs'), false, 'there was no waiter');
 
-select dblink_connect('s', format('host=%L port=%s dbname=%L user=%L', current_setting('unix_socket_directories'), current_setting('port'), current_database(), current_user)) \g /dev/null
+select dblink_connect('s', format('host=%L port=%s dbname=%L user=%L', current_setting('unix_socket_directories'),
+        current_setting('port'), current_database(), current_user)) \g /dev/null
 select dblink_exec('s', 'set client_min_messages to warning') \g /dev/null
-create function waiter(what text) returns text language sql as $$ select r from dblink('s', 'select ' || what) d(r text) $$;
+create function waiter(what text) returns text
+    language sql as $$ select r from dblink('s', 'select ' || what) d(r text) $$;
 -- how many notifications have come, on which channels
 create function heard() returns text language sql as $$
     select coalesce(string_agg(d.c || ' ' || d.n, ', ' order by d.c), 'none')
-      from (select case g.notify_name when pawl.channel('jobs') then 'jobs' when pawl.channel('others') then 'others' else g.notify_name end as c, count(*) as n
+      from (select case g.notify_name when pawl.channel('jobs') then 'jobs' when pawl.channel('others') then 'others'
+                  else g.notify_name end as c, count(*) as n
               from (select waiter('1')) asked, lateral dblink_get_notify('s') g group by 1) d $$;
 
 insert into jobs select g from generate_series(1, 20) g;
 select waiter('pawl.channel(''jobs'')') \g /dev/null
-select dblink_exec('s', format('listen %I; listen %I; listen pawl_events', pawl.channel('jobs'), pawl.channel('others'))) \g /dev/null
+select dblink_exec('s',
+        format('listen %I; listen %I; listen pawl_events', pawl.channel('jobs'), pawl.channel('others'))) \g /dev/null
 insert into jobs values (21);
 select is(heard(), 'none', 'without a waiter there is no notification, whether sessions listen or not');
 select is(waiter('pawl.sleep(''jobs'')'), pawl.channel('jobs'), 'sleep returns the channel');
@@ -64,7 +70,8 @@ begin; insert into jobs values (24); rollback;
 select is(heard(), 'none', 'a rolled back transaction wakes no waiter');
 begin; savepoint s; insert into jobs values (24); rollback to s; commit;
 select is(heard(), 'none', 'nor does a rolled back savepoint');
-begin; savepoint s; insert into jobs values (24); release s; savepoint s; insert into jobs values (25); rollback to s; commit;
+begin; savepoint s; insert into jobs values (24); release s; savepoint s; insert into jobs
+    values (25); rollback to s; commit;
 select is(heard(), 'jobs 1', 'a released savepoint wakes');
 do $$ begin
     begin
@@ -124,7 +131,8 @@ select is(heard(), 'others 1, pawl_events 1', 'one for each channel');
 -- a table's name changes, its channel does not
 alter table others rename to elsewhere;
 insert into elsewhere values (4);
-select is((select count(*) from (select waiter('1')) a, lateral dblink_get_notify('s') g), 2::bigint, 'a renamed table');
+select is((select count(*) from (select waiter('1')) a, lateral dblink_get_notify('s') g), 2::bigint,
+    'a renamed table');
 alter table elsewhere rename to others;
 
 -- prepared transactions send nothing before they commit, and can be prepared
@@ -140,15 +148,18 @@ select is(heard(), 'none', 'a rolled back transaction wakes no waiter');
 select dblink_exec('s', 'deallocate all') \g /dev/null
 begin; insert into jobs values (51); prepare transaction 'polled';
 update jobs set due = now() + interval '1 hour' where state = 'pending' and id <> 51;
-select is((select waiter('count(*) from pawl.claim(null::jobs, processor => ''poller'', batch => 100)')), '0', 'what is prepared is no work yet');
+select is((select waiter('count(*) from pawl.claim(null::jobs, processor => ''poller'', batch => 100)')), '0',
+    'what is prepared is no work yet');
 commit prepared 'polled';
-select is((select waiter('string_agg(c.id::text, '','') from pawl.claim(null::jobs, processor => ''poller'', batch => 100) c')), '51', 'committed, the next poll finds it');
+select is((select waiter('string_agg(c.id::text, '','') from pawl.claim(null::jobs, processor => ''poller'', '
+    'batch => 100) c')), '51', 'committed, the next poll finds it');
 update jobs set due = null where due is not null;
 select heard() \g /dev/null
 
 -- a session that ends is awake; the locks go too
 select dblink_disconnect('s') \g /dev/null
-create function locks() returns bigint language sql as $$ select count(*) from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database()) $$;
+create function locks() returns bigint language sql as $$ select count(*) from pg_locks
+    where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database()) $$;
 do $$ begin while locks() > 0 loop perform pg_sleep(0.01); end loop; end $$;
 begin;
 insert into jobs values (40);

@@ -11,11 +11,12 @@ select pawl.define('job', $$stateDiagram-v2
     running --> ready : expire
     done --> [*]
     class running owned$$);
-create table job (id int primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, due timestamptz, attempts int not null default 0,
+create table job (id int primary key, state text not null default 'ready', owner text, lease timestamptz,
+    token bigint not null default 0, due timestamptz, attempts int not null default 0,
     queue text not null default 'a', name text not null default repeat('x', 100)) with (fillfactor = 50);
 select pawl.enforce('job', 'state', 'job'), pawl.enable_log('job', 'state', most_recent => 'stored'),
-    pawl.enable_queue('job', 'state', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts', queue => 'queue'),
-    pawl.enable_timers('job', 'state', due => 'due'),
+    pawl.enable_queue('job', 'state', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts',
+        queue => 'queue'), pawl.enable_timers('job', 'state', due => 'due'),
     pawl.set_claiming('job', 'state', claim => '{start}', claim_order => 'name', on_expiry => 'expire');
 insert into job (id) select generate_series(1, 1000);
 
@@ -32,7 +33,8 @@ begin
     end loop;
 end $$;
 -- But for what PostgreSQL keeps of each row version of a transaction.
-create function memory() returns bigint language sql as $$ select sum(total_bytes)::bigint from pg_backend_memory_contexts where name <> 'Combo CIDs' $$;
+create function memory() returns bigint
+    language sql as $$ select sum(total_bytes)::bigint from pg_backend_memory_contexts where name <> 'Combo CIDs' $$;
 
 call claim_often(5000, true);
 select memory() as before \gset

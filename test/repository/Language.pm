@@ -1,10 +1,7 @@
-# Reads the files of the repository as language: comments, messages, Markdown and identifiers, never keywords or quoted data.
-# language.t compares what it finds with the list language_debt. Run on its own it counts:
+# Reads the files of the repository as language: comments, messages, Markdown and identifiers, never keywords or quoted
+# data. language.t wants no hit. Run on its own it tells more:
 #   perl test/repository/Language.pm --count            hits by word and folder, and by kind and folder
 #   perl test/repository/Language.pm --show NAME ...    each hit in the files whose path contains NAME
-#   perl test/repository/Language.pm --list             what language_debt would say of the files as they are
-#   perl test/repository/Language.pm --renamed          after files got other names: their lines of language_debt follow, by git's history
-#   perl test/repository/Language.pm --shrink           takes out of language_debt what has become clean; adds nothing
 package Language;
 use strict;
 use warnings;
@@ -12,10 +9,10 @@ use utf8;
 use Cwd qw(abs_path);
 use File::Basename qw(dirname);
 
-our $debt_file = 'test/repository/language_debt';
-our $width     = 120;
+our $width = 120;
 
-my $before_move = qr/(?:an?|the|each|every|one|no|such|this|that|any|legal|illegal|many|of|these|those|more|first|last|next|newest|its)/i;
+my $before_move =
+	qr/(?:an?|the|each|every|one|no|such|this|that|any|legal|illegal|many|of|these|those|more|first|last|next|newest|its)/i;
 
 # Words that have one meaning here, in prose. The term that replaces them is printed with a hit.
 my @unambiguous = (
@@ -53,51 +50,70 @@ my @ambiguous = (
 	[ 'tail' => qr/\btails?\b/i, 'newest entry' ],
 	[ 'hand' => qr/\bhands?\b/i, 'claim, in-flight work' ],
 	[ 'holder' => qr/\bholders?\b/i, 'owner of the lease' ],
-	[ 'take' => qr/\btak(?:e|es|en|ing) (?:(?:the|a|an|next|its|their|more|new|these|those|many) )*(?:rows?|steps?|tasks?|jobs?|work|atoms?)\b(?! (?:\w+ ){0,4}through)/i, 'claim' ],
+	[ 'take' =>
+		qr/\btak(?:e|es|en|ing) (?:(?:the|a|an|next|its|their|more|new|these|those|many) )*(?:rows?|steps?|tasks?|jobs?|work|atoms?)\b(?! (?:\w+ ){0,4}through)/i,
+			'claim' ],
 	[ 'attachment' => qr/\battachments?\b/i, 'binding' ],
 );
 
 # The reviewed allowlist: word, what may stand (matched around the hit), and why. A fourth value keeps it to some files.
 my @allowed = (
-	[ 'who', qr/\b(?:users?|operators?|callers?|persons?|people|readers?|maintainers?|developers?|engineers?|attackers?|administrators?|admins?|customers?|authors?|contributors?|everyone|anyone|someone|one|those|colleagues?|clerks?|managers?),? (?:\([^)]*\) )?who(?:m)?\b/i, 'people are who' ],
-	[ 'who', qr/\bwho (?:am i|you are|did|changed|may do|acts|acted|may call|called)\b/i, 'a question about people: who did it' ],
+	[ 'who',
+		qr/\b(?:users?|operators?|callers?|persons?|people|readers?|maintainers?|developers?|engineers?|attackers?|administrators?|admins?|customers?|authors?|contributors?|everyone|anyone|someone|one|those|colleagues?|clerks?|managers?),? (?:\([^)]*\) )?who(?:m)?\b/i,
+		'people are who' ],
+	[ 'who', qr/\bwho (?:am i|you are|did|changed|may do|acts|acted|may call|called)\b/i,
+		'a question about people: who did it' ],
 	[ 'who', qr/\bt\.who\b|\bAS who\b|\btime, who\b/, 'a column of pawl_saga.timeline' ],
 	[ 'who', qr/\bwho\b/, 'a column of pawl_saga.timeline', qr{sql/pawl_saga/watch\.sql$} ],
-	[ 'refuse, refusal', qr/\brefused: the operation has ended|\blate, refused\b/, 'an answer to a signal, named by the semantics of bulk operations' ],
+	[ 'refuse, refusal', qr/\brefused: the operation has ended|\blate, refused\b/,
+		'an answer to a signal, named by the semantics of bulk operations' ],
 	[ 'edge', qr/\bedges\b/, 'pawl_dag.edges, between the steps of a task', qr{sql/pawl_api/tasks\.sql$} ],
 	[ 'who', qr/\bpersons to whom the Software\b/, 'the words of a license' ],
 	[ 'holder', qr/\bCOPYRIGHT HOLDERS\b/, 'the words of a license' ],
 	[ 'fence', qr/\b(?:lease_until|node or) fence\b/, 'a column of the packs, in a list of columns' ],
-	[ 'record', qr/\brecord (?:type|variable|OID|of state changes)\b/i, 'the SQL type; the glossary\'s own definition of the log' ],
+	[ 'record', qr/\brecord (?:type|variable|OID|of state changes)\b/i,
+		'the SQL type; the glossary\'s own definition of the log' ],
 	[ 'record', qr/\bWAL record\b/i, 'the server\'s own term' ],
 	[ 'record', qr/\b(?:DNS|service|CSV) record\b/i, 'the field\'s own term' ],
 	[ 'record', qr/./, 'a bulk operation has records, its documents call them so', qr/bulk|docs\/decisions/i ],
 	[ 'move', qr/\bmoves? (?:constructor|assignment|semantics)\b/i, 'C++' ],
-	[ 'move', qr/\bmoves? (?:\w+ ){0,3}(?:partitions?|folders?|files?)\b/i, 'a row that PostgreSQL moves between partitions; a file that goes elsewhere' ],
+	[ 'move', qr/\bmoves? (?:\w+ ){0,3}(?:partitions?|folders?|files?)\b/i,
+		'a row that PostgreSQL moves between partitions; a file that goes elsewhere' ],
 	[ 'edge', qr/\bedge cases?\b/i, 'English' ],
-	[ 'edge', qr/./, 'a workflow is a graph of steps, and edges are what graphs have', qr/dag|saga|graph|flow|workflow|layout|compiler_test/i ],
+	[ 'edge', qr/./, 'a workflow is a graph of steps, and edges are what graphs have',
+		qr/dag|saga|graph|flow|workflow|layout|compiler_test/i ],
 	[ 'edge', qr/\bpawl_dag\.edges\b/, 'a table that the seed names' ],
 	[ 'edge', qr/\b(?:steps and edges|N × M edges)\b/, 'the edges of a workflow\'s graph' ],
 	[ 'tail', qr/\btail -|\btail \+|exec tail|tail call/i, 'the program tail' ],
-	[ 'hand', qr/\bby hand\b|\b(?:other|one|left|right|second)[- ]hand\b|\bhands? (?:over|out|on|back|it|them|to|down)\b|hand-(?:written|made)/i, 'English: by hand; the verb' ],
-	[ 'holder', qr/\bplace-?holders?\b|\block holders?\b|holders? of (?:the|a|its|that|this) locks?/i, 'locks have holders in the server\'s manual' ],
-	[ 'refuse, refusal', qr/\bconnections? (?:is |was |are |were )?refused\b|\bECONNREFUSED\b|refused connections?/i, 'what the operating system calls it' ],
+	[ 'hand',
+		qr/\bby hand\b|\b(?:other|one|left|right|second)[- ]hand\b|\bhands? (?:over|out|on|back|it|them|to|down)\b|hand-(?:written|made)/i,
+		'English: by hand; the verb' ],
+	[ 'holder', qr/\bplace-?holders?\b|\block holders?\b|holders? of (?:the|a|its|that|this) locks?/i,
+		'locks have holders in the server\'s manual' ],
+	[ 'refuse, refusal', qr/\bconnections? (?:is |was |are |were )?refused\b|\bECONNREFUSED\b|refused connections?/i,
+		'what the operating system calls it' ],
 	[ 'attachment', qr/\bContent-Disposition\b|\battachment;/i, 'an HTTP header' ],
 	[ 'fence', qr/\bcode fences?\b|\bfenced (?:code )?blocks?\b|\bmemory fences?\b/i, 'Markdown; the processor' ],
 	[ 'fence', qr/\b[a-z]\.fence\b/, 'a column of the packs' ],
-	[ 'fence', qr/"fence"|\bfence: (?:the fencing|default)|\bfence(?: \(the fencing token| must | is null| and transaction_id)/, 'the field, the column, and the parameter' ],
+	[ 'fence',
+		qr/"fence"|\bfence: (?:the fencing|default)|\bfence(?: \(the fencing token| must | is null| and transaction_id)/,
+		'the field, the column, and the parameter' ],
 	[ 'journal', qr/\bsystemd\b|\bjournalctl\b|\bjournald?'s\b|\bthe system journal\b/i, 'systemd\'s journal' ],
 	[ 'arrow', qr/\barrow keys?\b|ArrowUp|ArrowDown|ArrowLeft|ArrowRight/i, 'a key of the keyboard' ],
 );
 
 # Parts of identifiers (split at _ and at capitals).
-my %identifier = map { $_ => 1 } qw(hop hops arrow arrows whoever nobody somebody anybody bookmark bookmarks door doors era eras lapse lapsed
-	sleeper sleepers journal journals refuse refused refuses refusal refusals drawing drawings judge judged judges settle settled settles objection
-	objections remark remarks heart hearts fence fences tail tails attachment attachments holder holders who whom hand hands edge edges he him his);
+my %identifier = map { $_ => 1 }
+	qw(hop hops arrow arrows whoever nobody somebody anybody bookmark bookmarks door doors era eras lapse lapsed
+	sleeper sleepers journal journals refuse refused refuses refusal refusals drawing drawings judge judged judges
+	settle settled settles objection
+	objections remark remarks heart hearts fence fences tail tails attachment attachments holder holders who whom hand
+	hands edge edges he him his);
 # Identifiers that are the platform's or a seed's: name, and why.
 my %given = (
 	hand_over => 'the verb: to hand over', by_hand => 'English: by hand',
-	fence => 'a field of log entries that the reference of pawl_dag names; a column of pawl_dag and pawl_saga', log_fence => 'the same',
+	fence => 'a field of log entries that the reference of pawl_dag names; a column of pawl_dag and pawl_saga',
+	log_fence => 'the same',
 	set_log_fence => 'the same',
 	ArrowUp => 'the DOM', ArrowDown => 'the DOM', ArrowLeft => 'the DOM', ArrowRight => 'the DOM',
 );
@@ -106,7 +122,8 @@ my %field = map { $_ => 1 } qw(who edges edgeLabelBackground);
 my $graph = qr/dag|saga|graph|flow|workflow|layout/i;
 
 # Files whose words are data, or frozen, or this list of words.
-my $skipped = qr{^(?:sql/upgrades/|test/fuzz/corpus/|test/expected/|test/isolation/expected/|test/diagrams/|bench/results/|bench/RESULTS\.md$|test/repository/language|test/repository/Language\.pm|LICENSE)
+my $skipped =
+	qr{^(?:sql/upgrades/|test/fuzz/corpus/|test/expected/|test/isolation/expected/|test/diagrams/|bench/results/|bench/RESULTS\.md$|test/repository/language|test/repository/Language\.pm|LICENSE)
 	|\.(?:out|json|csv|mmd|svg|css|html|ico|png|lock|txt|dict)$}x;
 
 sub slurp
@@ -128,7 +145,9 @@ sub language_of
 	return 'c' if $path =~ /\.(?:cpp|hpp|c|h|def)$/;
 	return 'sql' if $path =~ /\.(?:sql|psql)$/;
 	return 'script' if $path =~ /\.(?:ts|tsx|mjs|js)$/;
-	return 'hash' if $path =~ /\.(?:py|pl|pm|t|sh|spec|toml|ya?ml|awk|control)$|(?:^|\/)(?:Makefile|CMakeLists\.txt|privileges|load_order)$/ || $text =~ /^#!/;
+	return 'hash' if $path
+		=~ /\.(?:py|pl|pm|t|sh|spec|toml|ya?ml|awk|control)$|(?:^|\/)(?:Makefile|CMakeLists\.txt|privileges|load_order)$/
+			|| $text =~ /^#!/;
 	return;
 }
 
@@ -138,10 +157,15 @@ sub pieces
 	my ($path, $text, $language) = @_;
 	my @pieces;
 	my $line = 1;
-	my $add  = sub { my ($kind, $piece) = @_; push @pieces, [ $kind, $line, $piece ] if $piece =~ /\w/; $line += ($piece =~ tr/\n//); };
+	my $add  = sub {
+		my ($kind, $piece) = @_;
+		push @pieces, [ $kind, $line, $piece ] if $piece =~ /\w/;
+		$line += ($piece =~ tr/\n//);
+	};
 	if ($language eq 'markdown')
 	{
-		$text =~ s{^(```|~~~).*?^\1[^\n]*$}{"\n" x ($& =~ tr/\n//)}gmse;    # what is quoted in blocks is run or compared elsewhere
+		# what is quoted in blocks is run or compared elsewhere
+		$text =~ s{^(```|~~~).*?^\1[^\n]*$}{"\n" x ($& =~ tr/\n//)}gmse;
 		$text =~ s{`[^`\n]*`}{`-`}g;
 		$text =~ s{\]\([^)\s]*\)}{](-)}g;
 		$add->('prose', "$_\n") for split /\n/, $text, -1;
@@ -194,16 +218,19 @@ sub pieces
 	return @pieces;
 }
 
-# What a test is called: the last argument of an assertion, at the end of its statement. It is prose whatever words it has.
+# What a test is called: the last argument of an assertion, at the end of its statement.
+# It is prose whatever words it has.
 sub descriptions
 {
 	my ($path, $text) = @_;
 	my @found;
 	return @found if $path !~ m{^test/} || $path !~ /\.(?:sql|psql|pl|pm|t)$/;
-	while ($text =~ /,\s*(?:'((?:[^'\\\n]|''|\\.)*)'|"((?:[^"\\\n]|\\.)*)")(?:\s*\|\|[^;,'"]*)?\)\s*(?:;|from\b|or\s+diag)/g)
+	while ($text
+		=~ /,\s*(?:'((?:[^'\\\n]|''|\\.)*)'|"((?:[^"\\\n]|\\.)*)")(?:\s*\|\|[^;,'"]*)?\)\s*(?:;|from\b|or\s+diag)/g)
 	{
 		my ($said, $line) = ($1 // $2, 1 + (substr($text, 0, $-[0]) =~ tr/\n//));
-		push @found, [ $line, $said ] if $said =~ /\w\s+\w/ && $said !~ /[{}]|-->|^\s*(?:select|insert|update|delete|values)\b/;
+		push @found, [ $line, $said ]
+			if $said =~ /\w\s+\w/ && $said !~ /[{}]|-->|^\s*(?:select|insert|update|delete|values)\b/;
 	}
 	return @found;
 }
@@ -214,7 +241,8 @@ sub declared
 	my ($path, $text) = @_;
 	my @found;
 	return @found if $path !~ m{^test/.*\.(?:sql|psql|spec|pl)$};
-	while ($text =~ /\bcreate\s+(?:or\s+replace\s+)?(?:temp(?:orary)?\s+|unlogged\s+|constraint\s+)?(?:function|procedure|table|view|type|domain|role|trigger|schema)\s+(?:if\s+not\s+exists\s+)?((?:\w+\.)?\w+)/gi)
+	while ($text
+		=~ /\bcreate\s+(?:or\s+replace\s+)?(?:temp(?:orary)?\s+|unlogged\s+|constraint\s+)?(?:function|procedure|table|view|type|domain|role|trigger|schema)\s+(?:if\s+not\s+exists\s+)?((?:\w+\.)?\w+)/gi)
 	{
 		push @found, [ 1 + (substr($text, 0, $-[0]) =~ tr/\n//), $1 ];
 	}
@@ -228,7 +256,8 @@ sub is_message
 	return 0 if $string !~ /\w\s+\w/;
 	return 1 if $path !~ m{^(?:test|bench|examples)/};
 	return 0 if ($string =~ tr/ //) < 3;
-	return $string !~ /\b(?:select|insert|update|delete|create|alter|drop|grant|revoke|set|copy|begin|call|truncate|merge|table|from|values)\b|[{}]|-->|<[a-z]|(?:select|pawl\w*\.)\w*\(/i;
+	return $string
+		!~ /\b(?:select|insert|update|delete|create|alter|drop|grant|revoke|set|copy|begin|call|truncate|merge|table|from|values)\b|[{}]|-->|<[a-z]|(?:select|pawl\w*\.)\w*\(/i;
 }
 
 sub is_allowed
@@ -275,7 +304,8 @@ sub word_hits
 				my $from   = $start > 30 ? $start - 30 : 0;
 				my $around = substr($content, $from, $end - $from + 30) =~ s/\s+/ /gr;
 				next if is_allowed($path, $word, $around);
-				push @hits, [ words => $line + (substr($content, 0, $start) =~ tr/\n//), $word, "$around (write: $term)" ];
+				push @hits,
+					[ words => $line + (substr($content, 0, $start) =~ tr/\n//), $word, "$around (write: $term)" ];
 			}
 		}
 	}
@@ -295,7 +325,8 @@ sub word_hits
 		next if $given{ $name->[1] =~ s/.*\.//r };
 		for my $part (map { lc } map { split /(?<=[a-z0-9])(?=[A-Z])/ } split /[_.]/, $name->[1])
 		{
-			push @hits, [ words => $name->[0], "name $part", $name->[1] ] if $identifier{$part} && !($part =~ /^edges?$/ && $path =~ $graph);
+			push @hits, [ words => $name->[0], "name $part", $name->[1] ]
+				if $identifier{$part} && !($part =~ /^edges?$/ && $path =~ $graph);
 		}
 	}
 	return @hits;
@@ -315,8 +346,10 @@ sub wrap_hits
 		next if $row =~ /^x,?(?: a view)?$/;    # the signature of a function
 		my $prose = $row =~ s/\]\([^)]*\)/]/gr =~ s/^\s*(?:[-*]|\d+\.)\s+//r;
 		next if $prose !~ /\w/ || $row =~ /^(?:#|\||    )/ && $row !~ /^\s*[-*\d]/;
-		push @hits, [ wrap => $line, 'two sentences', substr($row, 0, 60) ] if $prose =~ /(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)[a-z)\]x"]\. +[A-Z`*\[]/;
-		push @hits, [ wrap => $line, 'half a sentence', substr($row, -60) ] if $prose =~ /(?:\w|,)$/ && $prose !~ /^(?:\*\*|\[)/ && $row !~ /^\s*(?:[-*]|\d+\.)\s/;
+		push @hits, [ wrap => $line, 'two sentences', substr($row, 0, 60) ]
+			if $prose =~ /(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)[a-z)\]x"]\. +[A-Z`*\[]/;
+		push @hits, [ wrap => $line, 'half a sentence', substr($row, -60) ]
+			if $prose =~ /(?:\w|,)$/ && $prose !~ /^(?:\*\*|\[)/ && $row !~ /^\s*(?:[-*]|\d+\.)\s/;
 	}
 	return @hits;
 }
@@ -328,16 +361,19 @@ my @unbreakable = (
 	[ qr/\.control$/, qr/^comment = '/, 'a control file has one line for a value' ],
 	[ qr/\.(?:cpp|hpp)$/, qr/^[^";]*(?:R")?\(?[{\[]+"[\w ]+":? .*["}\]]|^\s*"\w+": ["{\[]/, 'JSON in a raw literal' ],
 	[ qr/\.tsx$/, qr/\{" "\}$/, 'a space between elements stays at the end of its line' ],
-	[ qr/test\/tap\/022_examples\.pl$/, qr/^(?:SUCCESS|REVERTED): \d of \d tasks /, 'what a program prints, line by line' ],
+	[ qr/test\/tap\/022_examples\.pl$/, qr/^(?:SUCCESS|REVERTED): \d of \d tasks /,
+		'what a program prints, line by line' ],
 );
 
-# Literals that a language cannot continue on the next line. Without its indentation and its longest literal, a line has 60 columns or
-# fewer.
+# Literals that a language cannot continue on the next line. Without its indentation and
+# its longest literal, a line has 60 columns or fewer.
 my $double = qr/"(?:[^"\\]|\\.)*"/;
 my $single = qr/'(?:[^'\\]|\\.)*'/;
 my @whole  = (
-	[ qr/\.(?:sql|psql)$/, qr/\$\$(?!\s*(?:select|insert|update|delete|with|do|call)\b).*?\$\$|'[^' ]*'/i, 'data, or one word' ],
-	[ qr/\.(?:p[lm]|t)$/, qr{(?:qr|(?:=~|!~)\s*s?|split\s*)(?:/(?:[^/\\]|\\.)+/|\{.+\})\w*|(?<=!~ )/.+/\w*}, 'a regular expression' ],
+	[ qr/\.(?:sql|psql)$/, qr/\$\$(?!\s*(?:select|insert|update|delete|with|do|call)\b).*?\$\$|'[^' ]*'/i,
+		'data, or one word' ],
+	[ qr/\.(?:p[lm]|t)$/, qr{(?:qr|(?:=~|!~)\s*s?|split\s*)(?:/(?:[^/\\]|\\.)+/|\{.+\})\w*|(?<=!~ )/.+/\w*},
+		'a regular expression' ],
 	[ qr/\.awk$/, $double, 'a text that is printed' ],
 	[ qr/\.(?:ts|tsx|mjs)$/, qr/`[^`]*`|$double/, 'a text of the console; its lines would be its own' ],
 );
@@ -376,7 +412,8 @@ sub comment_hits
 	my ($path, $text, $comments) = @_;
 	my @hits;
 	return if $path !~ m{^sql/(pawl\w*)/};
-	while ($text =~ /^CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE) (pawl\w*\.[a-z]\w*)\s*\((.*?)\)\s*(?:RETURNS (.*?))?\s*(?:LANGUAGE|AS)\b/gmsi)
+	while ($text
+		=~ /^CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE) (pawl\w*\.[a-z]\w*)\s*\((.*?)\)\s*(?:RETURNS (.*?))?\s*(?:LANGUAGE|AS)\b/gmsi)
 	{
 		my ($name, $arguments, $returns, $line) = ($1, $2, $3 // '', 1 + (substr($text, 0, $-[0]) =~ tr/\n//));
 		next if $returns =~ /^(?:event_)?trigger/i;
@@ -386,7 +423,12 @@ sub comment_hits
 		my @missing = grep { $comment !~ /\Q$_\E/ } qw(Errors: Privileges: Example:);
 		my $depth = 0;
 		my @parts = ('');
-		for my $one (split //, $arguments) { $depth += $one =~ /[(\[]/ ? 1 : $one =~ /[)\]]/ ? -1 : 0; if ($one eq ',' && !$depth) { push @parts, '' } else { $parts[-1] .= $one } }
+		for my $one (split //, $arguments)
+		{
+			$depth += $one =~ /[(\[]/ ? 1 : $one =~ /[)\]]/ ? -1 : 0;
+			if ($one eq ',' && !$depth) { push @parts, '' }
+			else { $parts[-1] .= $one }
+		}
 		push @parts, split /,(?![^(]*\))/, $1 if $returns =~ /^TABLE\s*\((.*)\)/is;
 		for my $part (@parts)
 		{
@@ -400,7 +442,10 @@ sub comment_hits
 	return @hits;
 }
 
-sub files { return grep { -f && !-l && $_ !~ $skipped } split /\n/, `git ls-files --cached --others --exclude-standard`; }
+sub files
+{
+	return grep { -f && !-l && $_ !~ $skipped } split /\n/, `git ls-files --cached --others --exclude-standard`;
+}
 
 # Every hit: file => list of [kind, line, word, text].
 sub hits
@@ -425,35 +470,12 @@ sub hits
 		my ($base) = $path =~ m{([^/]*)\.\w+$};
 		if (defined $base && $path =~ m{^(?:src|sql|client|console)/})
 		{
-			push @hits, [ words => 0, "name $_", "file $path" ] for grep { $identifier{$_} && !(/^edges?$/ && $path =~ $graph) } map { lc } split /[_.-]/, $base;
+			push @hits, [ words => 0, "name $_", "file $path" ]
+				for grep { $identifier{$_} && !(/^edges?$/ && $path =~ $graph) } map { lc } split /[_.-]/, $base;
 		}
 		$found{$path} = \@hits if @hits;
 	}
 	return \%found;
-}
-
-# How the list names a file: the ordinal is no part of the name, so that a list outlives moves.
-sub base_of { my ($path) = @_; return $path =~ s{.*/}{}r =~ s/^\d+_//r; }
-
-# file => kind => 1, as language_debt has it
-sub debt
-{
-	my %debt;
-	for my $row (split /\n/, -e $debt_file ? slurp($debt_file) : '')
-	{
-		next if $row =~ /^\s*(?:#|$)/;
-		my ($base, $kind) = $row =~ /^(\S+)\s+(words|length|docs|wrap|ordinal)$/ or die "$debt_file: $row";
-		$debt{$base}{$kind} = 1;
-	}
-	return \%debt;
-}
-
-sub dirty
-{
-	my ($hits) = @_;
-	my %dirty;
-	for my $path (keys %$hits) { $dirty{ base_of($path) }{ $_->[0] } = 1 for @{ $hits->{$path} } }
-	return \%dirty;
 }
 
 sub main
@@ -462,42 +484,14 @@ sub main
 	if ($mode eq '--show')
 	{
 		my $found = hits(grep { my $path = $_; !@names || grep { index($path, $_) >= 0 } @names } files());
-		for my $path (sort keys %$found) { printf "%s:%d: %s %s: %s\n", $path, @{$_}[ 1, 0, 2, 3 ] for @{ $found->{$path} } }
+		for my $path (sort keys %$found)
+		{
+			printf "%s:%d: %s %s: %s\n", $path, @{$_}[ 1, 0, 2, 3 ] for @{ $found->{$path} }
+		}
 		return 0;
 	}
 	my $found = hits();
-	if ($mode eq '--list')
-	{
-		my $dirty = dirty($found);
-		for my $base (sort keys %$dirty) { print "$base $_\n" for sort keys %{ $dirty->{$base} } }
-	}
-	elsif ($mode eq '--renamed')
-	{
-		my ($debt, @new) = (debt());
-		for my $path (sort keys %$found)
-		{
-			my %kinds = map { $_->[0] => 1 } @{ $found->{$path} };
-			my @missing = grep { !$debt->{ base_of($path) }{$_} } sort keys %kinds or next;
-			my %before = map { base_of($_) => 1 } map { (split /\t/)[1] } grep { /^R/ } split /\n/, `git log --follow -M40% --format= --name-status -- '$path'`;
-			for my $kind (@missing)
-			{
-				my @owed = grep { $debt->{$_}{$kind} } keys %before;
-				if (@owed) { push @new, base_of($path) . " $kind" } else { print "no line to follow: $path $kind\n" }
-			}
-		}
-		open(my $out, '>>:encoding(UTF-8)', $debt_file) or die $!;
-		print $out "$_\n" for @new;
-		close $out;
-	}
-	elsif ($mode eq '--shrink')
-	{
-		my $dirty = dirty($found);
-		my @rows = grep { !/^(\S+)\s+(\w+)$/ || /^#/ || $dirty->{$1}{$2} } split /\n/, slurp($debt_file);
-		open(my $out, '>:encoding(UTF-8)', $debt_file) or die $!;
-		print $out "$_\n" for @rows;
-		close $out;
-	}
-	elsif ($mode eq '--count')
+	if ($mode eq '--count')
 	{
 		my (%words, %folders, %total);
 		for my $path (keys %$found)
@@ -515,10 +509,13 @@ sub main
 		printf "%6d  %s\n", $words{$_}, $_ for sort { $words{$b} <=> $words{$a} || $a cmp $b } keys %words;
 		my @kinds = qw(words length docs wrap ordinal);
 		printf "\n%-28s" . '%9s' x @kinds . "\n", 'folder', @kinds;
-		for my $folder (sort keys %folders) { printf "%-28s" . '%9d' x @kinds . "\n", $folder, map { $folders{$folder}{$_} // 0 } @kinds }
+		for my $folder (sort keys %folders)
+		{
+			printf "%-28s" . '%9d' x @kinds . "\n", $folder, map { $folders{$folder}{$_} // 0 } @kinds
+		}
 		printf "%-28s" . '%9d' x @kinds . "\n", 'all', map { $total{$_} // 0 } @kinds;
 	}
-	else { die "usage: Language.pm --count | --show NAME ... | --list | --renamed | --shrink\n" }
+	else { die "usage: Language.pm --count | --show NAME ...\n" }
 	return 0;
 }
 

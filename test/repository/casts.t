@@ -4,19 +4,31 @@ import pathlib
 import re
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
-# In a format string, the name of a column of a user's table: a literal "%I" or "%2$I", with or without an alias before it.
+# In a format string, the name of a column of a user's table: a literal "%I" or "%2$I",
+# with or without an alias before it.
 COLUMN = r'(?:\b\w+\.)?%(?:\d+\$)?I'
 RULES = [
-    ('a cast of a column by name: use pawl.value_text, or pawl.value_expression', re.compile(COLUMN + r'(?:::|\)::)(?!timestamptz\b)')),
+    (
+        'a cast of a column by name: use pawl.value_text, or pawl.value_expression',
+        re.compile(COLUMN + r'(?:::|\)::)(?!timestamptz\b)'),
+    ),
     ('CAST of a column: use pawl.value_text', re.compile(r'cast\s*\(\s*' + COLUMN, re.I)),
-    ('a column compared by an operator: use pawl.same_value, pawl._above or pawl._among',
-     re.compile(COLUMN + r'\s*(?:=|<>|!=|\bIN\s*\(|IS (?:NOT )?DISTINCT FROM)(?!\s*(?:null\b|\.\.\.))', re.I)),
-    ('to_jsonb of a whole row of a user\'s table: it calls casts to json', re.compile(r"(?:to_jsonb?|row_to_json)\(\w+\) FROM %")),
+    (
+        'a column compared by an operator: use pawl.same_value, pawl._above or pawl._among',
+        re.compile(COLUMN + r'\s*(?:=|<>|!=|\bIN\s*\(|IS (?:NOT )?DISTINCT FROM)(?!\s*(?:null\b|\.\.\.))', re.I),
+    ),
+    (
+        'to_jsonb of a whole row of a user\'s table: it calls casts to json',
+        re.compile(r"(?:to_jsonb?|row_to_json)\(\w+\) FROM %"),
+    ),
     ('_equality names an operator: use pawl.same_value', re.compile(r'pawl\._equality\(')),
 ]
 # What is no query on a user's table with the rights of a caller, and why.
 ALLOWED = {
-    ('pawl/log/logs.sql', "format('n.%1$I %2$s l.%1$I', k.name, pawl._equality(a.atttypid))"): 'the view on a log is parsed once, for its owner',
+    (
+        'pawl/log/logs.sql',
+        "format('n.%1$I %2$s l.%1$I', k.name, pawl._equality(a.atttypid))",
+    ): 'the view on a log is parsed once, for its owner',
     ('pawl/enforce/functions.sql', 'CREATE FUNCTION pawl._equality('): 'the function itself',
     ('pawl/enforce/functions.sql', 'COMMENT ON FUNCTION pawl._equality('): 'the function itself',
 }
@@ -41,10 +53,15 @@ SOURCE = re.compile(r'"[^"]*(?:\$1::%s|%s::pg_catalog\.text|%s\.%s %s \$)[^"]*"'
 for path in sorted((TOP / 'src').rglob('*.cpp')):
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if SOURCE.search(line):
-            failures.append(f'src/{path.name}:{number}: a value of a user\'s type by cast or operator: {line.strip()[:140]}')
+            failures.append(
+                f'src/{path.name}:{number}: a value of a user\'s type by cast or operator: {line.strip()[:140]}'
+            )
 
 print('1..2')
-print(('not ok' if failures else 'ok') + ' 1 - no dynamic statement looks up a cast or an operator of a user\'s type by name')
+print(
+    ('not ok' if failures else 'ok')
+    + ' 1 - no dynamic statement looks up a cast or an operator of a user\'s type by name'
+)
 for failure in failures:
     print('# ' + failure)
 stale = set(ALLOWED) - used

@@ -1,20 +1,27 @@
 #!/usr/bin/env bash
-# A build from a clean clone stays short: no source is compiled twice, slow headers are precompiled, and CLI11 is read by few files.
+# A build from a clean clone stays short: no source is compiled twice, slow headers are
+# precompiled, and CLI11 is read by few files.
 cd "$(dirname "$0")/../.." || exit 1
-if [ ! -e build/module/obj/src/packs/saga/saga_writer.o ] || ! command -v cmake >/dev/null || ! pkg-config --exists cpp-httplib libpqxx; then
+if [ ! -e build/module/obj/src/packs/saga/saga_writer.o ] || ! command -v cmake >/dev/null ||
+    ! pkg-config --exists cpp-httplib libpqxx; then
     echo "1..0 # skip needs make build with all packs, and the packages of the programs"
     exit 0
 fi
 count=0
 is() {
     count=$((count + 1))
-    if [ "$2" = "$3" ]; then echo "ok $count - $1"; else printf 'not ok %s - %s\n# got: %s\n# wanted: %s\n' "$count" "$1" "$2" "$3"; fi
+    if [ "$2" = "$3" ]; then
+        echo "ok $count - $1"
+    else
+        printf 'not ok %s - %s\n# got: %s\n# wanted: %s\n' "$count" "$1" "$2" "$3"
+    fi
 }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
 # As run-tests configures it.
-cmake -S . -B "$folder" -DPAWL_PROGRAMS=ON -DPAWL_TESTS=ON -DPAWL_CORE="$PWD/build/module/obj" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >"$folder/log" 2>&1
+cmake -S . -B "$folder" -DPAWL_PROGRAMS=ON -DPAWL_TESTS=ON -DPAWL_CORE="$PWD/build/module/obj" \
+    -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >"$folder/log" 2>&1
 is "cmake configures the programs and the unit tests" $? 0
 # commands <python expression over e>: the files, relative to the sources, whose command is such.
 commands() {

@@ -14,7 +14,8 @@ for target in deps build install demo test test-all bench clean help; do
     check "make help lists $target" grep -qE "^  make $target +[^ ]" <<<"$help"
 done
 
-check "without a word about it, it is this Debian's PostgreSQL" bash -c 'env -u PG_MAJOR -u PG_CONFIG -u MAKEFLAGS make | grep -q "PostgreSQL $(scripts/pg-major))"'
+check "without a word about it, it is this Debian's PostgreSQL" \
+    bash -c 'env -u PG_MAJOR -u PG_CONFIG -u MAKEFLAGS make | grep -q "PostgreSQL $(scripts/pg-major))"'
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 
@@ -29,7 +30,9 @@ scripts/private-postgres run bash -c 'exit 7' >/dev/null
 check "the command's status is handed on" test $? -eq 7
 
 # Killed in the middle: the server must go too. The command tells when it runs by writing the file.
-scripts/private-postgres run bash -c 'echo "$PAWL_POSTMASTER $PAWL_RUN" >"$0.new"; mv "$0.new" "$0"; exec tail -f /dev/null' "$here/running" </dev/null >/dev/null &
+scripts/private-postgres run bash \
+    -c 'echo "$PAWL_POSTMASTER $PAWL_RUN" >"$0.new"; mv "$0.new" "$0"; exec tail -f /dev/null' \
+    "$here/running" </dev/null >/dev/null &
 script=$!
 until [ -e "$here/running" ]; do sleep 0.05; done
 read -r pid run <"$here/running"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# PostgreSQL's errors are never swallowed: the bridge between C++ and PostgreSQL catches one and raises it again; src/work/trial.cpp goes on after
-# one, whose subtransaction it has rolled back.
+# PostgreSQL's errors are never swallowed: the bridge between C++ and PostgreSQL catches one and raises it again;
+# src/work/trial.cpp goes on after one, whose subtransaction it has rolled back.
 cd "$(dirname "$0")/../.." || exit 1
 count=0
 # none <what> <found>: passes when nothing was found.
@@ -9,7 +9,10 @@ none() {
     if [ -z "$2" ]; then echo "ok $count - $1"; else echo "not ok $count - $1"; sed 's/^/# /' <<<"$2"; fi
 }
 
-sources() { find "${1:-src}" \( -name '*.cpp' -o -name '*.hpp' \) ! -path '*/src/core/*' ! -path 'src/core/*' ! -name 'bridge.[ch]pp' ! -path 'src/work/trial.cpp' | sort; }
+sources() {
+    find "${1:-src}" \( -name '*.cpp' -o -name '*.hpp' \) ! -path '*/src/core/*' ! -path 'src/core/*' \
+            ! -name 'bridge.[ch]pp' ! -path 'src/work/trial.cpp' | sort
+}
 
 # swallowing_catches <file ...>: where a block after PG_CATCH() ends without PG_RE_THROW().
 swallowing_catches() {
@@ -20,17 +23,21 @@ swallowing_catches() {
 
 # shellcheck disable=SC2046
 {
-    none "no code outside the bridge catches an exception but pawl's own" "$(grep -nE '\bcatch[[:space:]]*\(' $(sources) | grep -vE 'catch \(const (pg::Failure|core::Error)&')"
-    none "no code outside the bridge runs the catching half of it" "$(grep -nE 'run_caught|FlushErrorState|CopyErrorData|PG_exception_stack' $(sources))"
+    none "no code outside the bridge catches an exception but pawl's own" \
+        "$(grep -nE '\bcatch[[:space:]]*\(' $(sources) | grep -vE 'catch \(const (pg::Failure|core::Error)&')"
+    none "no code outside the bridge runs the catching half of it" \
+        "$(grep -nE 'run_caught|FlushErrorState|CopyErrorData|PG_exception_stack' $(sources))"
     none "what PG_CATCH catches is raised again" "$(swallowing_catches $(sources))"
-    none "one file alone goes on after an error" "$(grep -n 'InternalSubTransaction\|CurrentSubTransaction()' $(sources))"
+    none "one file alone goes on after an error" \
+        "$(grep -n 'InternalSubTransaction\|CurrentSubTransaction()' $(sources))"
 }
 
 # A failed ASSERT of a user's function is not among OTHERS.
 none "SQL that goes on after OTHERS goes on after a failed assertion" \
     "$(grep -rnE 'WHEN OTHERS( THEN|$)' sql | grep -v '^sql/upgrades/')"
 
-# unfinished_catches <file ...>: where an error is flushed whose subtransaction is not rolled back, or that is not looked at then.
+# unfinished_catches <file ...>: where an error is flushed whose subtransaction is not
+# rolled back, or that is not looked at then.
 unfinished_catches() {
     awk '/PG_CATCH\(\)/ { at = FILENAME ":" FNR; inside = 1; flushed = rolled = asked = 0 }
          inside && /FlushErrorState\(\)/ { flushed = 1 }
@@ -44,18 +51,22 @@ none "it rolls a subtransaction back, and raises what ends the call again" "$(un
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 printf 'PG_TRY();\nPG_CATCH();\n{\n}\nPG_END_TRY();\n' >"$folder/bad.cpp"
-none "a catch that swallows is seen" "$([ "$(swallowing_catches "$folder/bad.cpp")" = "$folder/bad.cpp:2" ] || echo "not seen")"
+none "a catch that swallows is seen" \
+    "$([ "$(swallowing_catches "$folder/bad.cpp")" = "$folder/bad.cpp:2" ] || echo "not seen")"
 
 printf 'PG_CATCH();\n{\nFlushErrorState();\n}\nPG_END_TRY();\n' >"$folder/bad.cpp"
-none "a catch without a subtransaction is seen" "$([ "$(unfinished_catches "$folder/bad.cpp")" = "$folder/bad.cpp:1" ] || echo "not seen")"
+none "a catch without a subtransaction is seen" \
+    "$([ "$(unfinished_catches "$folder/bad.cpp")" = "$folder/bad.cpp:1" ] || echo "not seen")"
 
-# plpgsql: an EXCEPTION clause is a subtransaction and does not catch a cancel, unless it says so; then it asks at once whose cancel it is.
+# plpgsql: an EXCEPTION clause is a subtransaction and does not catch a cancel, unless it
+# says so; then it asks at once whose cancel it is.
 unasked_cancels() {
     awk 'tolower($0) ~ /when.*(query_canceled|sqlstate .57014.).*then/ { at = FILENAME ":" FNR; left = 4 }
          left > 0 && (/_ends_duty\(SQLSTATE\)/ || /RAISE;/) { left = 0 }
          left > 0 && --left == 0 { print at }' "$@"
 }
 # shellcheck disable=SC2046
-none "no SQL function catches a cancel without asking whether it ends the call" "$(unasked_cancels $(find sql -name '*.sql' ! -path 'sql/upgrades/*'))"
+none "no SQL function catches a cancel without asking whether it ends the call" \
+    "$(unasked_cancels $(find sql -name '*.sql' ! -path 'sql/upgrades/*'))"
 
 echo "1..$count"

@@ -1,7 +1,8 @@
 #!/usr/bin/env perl
-# An internal function is executable by the roles that need it and no others: each role that a line of sql/<extension>/privileges
-# names has a caller there. Callers are functions with the caller's rights that this role may execute, and what PostgreSQL runs
-# with the caller's rights by itself: views, defaults, conditions of triggers, C code, statements of the programs.
+# An internal function is executable by the roles that need it and no others: each role that a line of
+# sql/<extension>/privileges names has a caller there. Callers are functions with the caller's rights that this role may
+# execute, and what PostgreSQL runs with the caller's rights by itself: views, defaults,
+# conditions of triggers, C code, statements of the programs.
 use strict;
 use warnings;
 use FindBin;
@@ -31,15 +32,18 @@ for my $extension (qw(pawl pawl_dag pawl_bulk pawl_saga pawl_api))
 }
 
 # Callers for which only the rights of the caller count.
-my $outside = join "\n", map { slurp($_) } split /\n/, `git ls-files 'src/*.cpp' 'src/*.hpp' 'client/*.cpp' 'client/*.hpp'`;
+my $outside = join "\n", map { slurp($_) } split /\n/,
+	`git ls-files 'src/*.cpp' 'src/*.hpp' 'client/*.cpp' 'client/*.hpp'`;
 for my $file (split /\n/, `git ls-files 'sql/*.sql'`)
 {
 	my $text = slurp($file) =~ s/--(?!>)[^\n]*//gr;
 	# each function is a caller of its own; what is left is everybody's
-	while ($text =~ s/CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE) (pawl\w*)\.(\w+)\(([^;]*?AS '[^;]*|[^;]*?AS (\$\w*\$).*?\g{4});//s)
+	while ($text
+		=~ s/CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE) (pawl\w*)\.(\w+)\(([^;]*?AS '[^;]*|[^;]*?AS (\$\w*\$).*?\g{4});//s)
 	{
 		my ($caller, $body) = ("$1.$2", $3);
-		push @{ $callers{$caller} }, { text => $body, definer => scalar($body =~ /SECURITY DEFINER/), trigger => scalar($body =~ /RETURNS (?:event_)?trigger/) };
+		push @{ $callers{$caller} }, { text => $body, definer => scalar($body =~ /SECURITY DEFINER/),
+			trigger => scalar($body =~ /RETURNS (?:event_)?trigger/) };
 	}
 	$text =~ s/COMMENT ON [^;']*'(?:[^']|'')*';//gs;
 	$outside .= $text;
@@ -47,7 +51,8 @@ for my $file (split /\n/, `git ls-files 'sql/*.sql'`)
 
 # C calls these without asking for EXECUTE, for a role that may execute the C function
 my %by_c = ('pawl_dag._turn' => 'pawl_dag._take_turn', 'pawl_dag._insert_tasks' => 'pawl_dag._start_tasks',
-	'pawl_bulk._validate_next_block' => 'pawl_bulk._validate_block', 'pawl_bulk._fail_next_row' => 'pawl_bulk._fail_row');
+	'pawl_bulk._validate_next_block' => 'pawl_bulk._validate_block',
+	'pawl_bulk._fail_next_row' => 'pawl_bulk._fail_row');
 
 # the roles with whose rights a text is run
 my @texts = ({ text => $outside, roles => { map { $_ => 1 } @everybody } });
@@ -58,7 +63,8 @@ for my $caller (sort keys %callers)
 		next if $one->{definer};
 		# a trigger is fired by any role that writes
 		# statements of pawl.verify that read a log are run as its owner, which may be any role
-		my $roles = $caller eq 'pawl._verify_log' ? { map { $_ => 1 } @everybody } : $by_c{$caller} ? $roles{$by_c{$caller}} : $one->{trigger} ? { map { $_ => 1 } @everybody } : $roles{$caller} // {};
+		my $roles = $caller eq 'pawl._verify_log' ? { map { $_ => 1 } @everybody } : $by_c{$caller}
+			? $roles{$by_c{$caller}} : $one->{trigger} ? { map { $_ => 1 } @everybody } : $roles{$caller} // {};
 		push @texts, { text => $one->{text}, roles => $roles, name => $caller };
 	}
 }

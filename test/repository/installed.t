@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What `cmake --install` leaves behind is enough for a program outside the repository: find_package(pawl), compile, link, run.
+# What `cmake --install` leaves behind is enough for a program outside the repository:
+# find_package(pawl), compile, link, run.
 cd "$(dirname "$0")/../.." || exit 1
 if [ ! -x build/programs/client/pawld ]; then
     echo "1..0 # skip the programs are not built: make programs"
@@ -8,7 +9,12 @@ fi
 count=0
 ok() {
     count=$((count + 1))
-    if "${@:2}" >"$folder/log" 2>&1; then echo "ok $count - $1"; else echo "not ok $count - $1"; tail -n 20 "$folder/log" | sed 's/^/# /'; fi
+    if "${@:2}" >"$folder/log" 2>&1; then
+        echo "ok $count - $1"
+    else
+        echo "not ok $count - $1"
+        tail -n 20 "$folder/log" | sed 's/^/# /'
+    fi
 }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -43,8 +49,10 @@ ok "find_package finds it" cmake -S "$folder/mine" -B "$folder/build" -DCMAKE_PR
 ok "a program is compiled and linked with it" cmake --build "$folder/build"
 ok "and runs" "$folder/build/mine"
 ok "pawl is there, and says its version" grep -qxE 'pawl [0-9.]+' <("$folder/there/bin/pawl" --version)
-ok "pawld reads the example of its settings" "$folder/there/bin/pawld" --config "$(find "$folder/there" -name pawld.toml.example)" --check
+ok "pawld reads the example of its settings" "$folder/there/bin/pawld" --config \
+    "$(find "$folder/there" -name pawld.toml.example)" --check
 unit=$folder/there/lib/systemd/system/pawld.service
 ok "the unit starts pawld and waits until it is ready" grep -qE '^Type=notify$' "$unit"
-ok "by its full name, which is that of the place it was installed to" grep -q "^ExecStart=$folder/there/bin/pawld --config " "$unit"
+ok "by its full name, which is that of the place it was installed to" \
+    grep -q "^ExecStart=$folder/there/bin/pawld --config " "$unit"
 echo "1..$count"

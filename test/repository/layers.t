@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The folders of src/ are layers: a file includes its own layer and those before it, and no file outside src/packs names a pack."""
+"""The folders of src/ are layers: a file includes its own layer and those before it, and no file outside src/packs
+names a pack."""
 import pathlib
 import re
 
@@ -30,16 +31,29 @@ def back(layers, files):
 
 files = {str(p.relative_to(SRC)): p.read_text() for p in SRC.rglob('*') if p.suffix in ('.cpp', '.hpp', '.def')}
 strange = sorted({name.split('/')[0] for name in files if '/' in name} - set(LAYERS))
-named = [f'src/{name}:{number}: {line.strip()}' for name, text in sorted(files.items()) if not name.startswith('packs/')
-         for number, line in enumerate(text.splitlines(), 1) if PACKS.search(line)]
-relative = [f'src/{name} includes {include}' for name, text in sorted(files.items()) if not name.startswith('core/')
-            for include in re.findall(r'^#include "([^"/]+)"', text, re.M) if (SRC / name).parent.joinpath(include).exists()]
+named = [
+    f'src/{name}:{number}: {line.strip()}'
+    for name, text in sorted(files.items())
+    if not name.startswith('packs/')
+    for number, line in enumerate(text.splitlines(), 1)
+    if PACKS.search(line)
+]
+relative = [
+    f'src/{name} includes {include}'
+    for name, text in sorted(files.items())
+    if not name.startswith('core/')
+    for include in re.findall(r'^#include "([^"/]+)"', text, re.M)
+    if (SRC / name).parent.joinpath(include).exists()
+]
 checks = [
     ('every folder is a layer', strange),
     ('no include points to a later layer', back(LAYERS, files)),
     ('no file outside src/packs names a pack', named),
     ('files outside the core include each other by folder and name', relative),
-    ('an include that points back is seen', [] if back(['work', 'log'], {'work/claim.cpp': '#include "log/entry_buffer.hpp"\n'}) else ['not seen']),
+    (
+        'an include that points back is seen',
+        [] if back(['work', 'log'], {'work/claim.cpp': '#include "log/entry_buffer.hpp"\n'}) else ['not seen'],
+    ),
 ]
 print(f'1..{len(checks)}')
 for number, (what, found) in enumerate(checks, 1):

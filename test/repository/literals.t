@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Literals in functions mean the same under any setting: with standard_conforming_strings off a backslash in '...' is an escape, in E'...' it always is."""
+"""Literals in functions mean the same under any setting: with standard_conforming_strings off a backslash in '...' is
+an escape, in E'...' it always is."""
 import pathlib
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -20,7 +21,7 @@ def plain_literals_with_backslash(text):
             continues = end >= 0 and '\n' in text[end:i] and not text[end:i].strip()
             escapes = kind == 'E' if continues else before[1] in 'Ee' and not (before[0].isalnum() or before[0] == '_')
             begin, i = i, i + 1
-            while text[i] != "'" or text[i + 1:i + 2] == "'":
+            while text[i] != "'" or text[i + 1 : i + 2] == "'":
                 i += 2 if text[i] == "'" or (escapes and text[i] == '\\') else 1
             i += 1
             kind, end = 'E' if escapes else '', i
@@ -34,8 +35,13 @@ failures = []
 for path in sorted((TOP / 'sql').glob('pawl*/*.sql')):
     text = path.read_text()
     for begin in plain_literals_with_backslash(text):
-        failures.append(f"{path.relative_to(TOP)}:{text.count(chr(10), 0, begin) + 1}: write E'...': {text[begin:begin + 60]!r}")
-found = [list(plain_literals_with_backslash(t)) for t in ("a ~ '\\d'", "a ~ E'\\\\d'", "E'\\\\d'\n  '\\\\d'", "-- '\\d'", "'it''s' || '\\'")]
+        failures.append(
+            f"{path.relative_to(TOP)}:{text.count(chr(10), 0, begin) + 1}: write E'...': {text[begin:begin + 60]!r}"
+        )
+found = [
+    list(plain_literals_with_backslash(t))
+    for t in ("a ~ '\\d'", "a ~ E'\\\\d'", "E'\\\\d'\n  '\\\\d'", "-- '\\d'", "'it''s' || '\\'")
+]
 
 print('1..2')
 print(('not ok' if failures else 'ok') + " 1 - no literal '...' holds a backslash")

@@ -12,14 +12,18 @@ none() {
 private() {
     local extension=$1
     shift
-    grep -rnoE '\bpawl(_[a-z]+)?\._[a-z_]+' --include='*.sql' --include='*.cpp' --include='*.hpp' --include='*.ts' "$@" | grep -vE ":$extension\._"
+    grep -rnoE '\bpawl(_[a-z]+)?\._[a-z_]+' --include='*.sql' --include='*.cpp' --include='*.hpp' --include='*.ts' \
+        "$@" | grep -vE ":$extension\._"
 }
 for extension in pawl_dag pawl_bulk pawl_saga pawl_api; do
     none "$extension calls nothing private of another extension" "$(private "$extension" "sql/$extension")"
 done
-none "pawl calls nothing of the packs" "$(grep -rnE '\bpawl_(dag|bulk|saga|api)\.' sql/pawl --include='*.sql' | grep -v -- '--')"
-# client/http and pawl_api are the two halves of the daemon's HTTP API: what the one asks of the other serves no other caller.
-none "the programs call nothing private" "$(private none client console/src examples | grep -vE '^client/http/[^:]*:[0-9]+:pawl_api\._')"
+none "pawl calls nothing of the packs" \
+    "$(grep -rnE '\bpawl_(dag|bulk|saga|api)\.' sql/pawl --include='*.sql' | grep -v -- '--')"
+# client/http and pawl_api are the two halves of the daemon's HTTP API: what the one asks
+# of the other serves no other caller.
+none "the programs call nothing private" \
+    "$(private none client console/src examples | grep -vE '^client/http/[^:]*:[0-9]+:pawl_api\._')"
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

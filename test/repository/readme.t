@@ -1,5 +1,6 @@
 #!/usr/bin/env perl
-# The README is true, and so are the examples of workflows: their queries, pasted in order into psql, give what they say. Links of all pages lead somewhere.
+# The README is true, and so are the examples of workflows: their queries, pasted in order into psql, give what they
+# say. Links of all pages lead somewhere.
 use strict;
 use warnings;
 use FindBin;
@@ -19,8 +20,10 @@ sub slurp {
 sub paste {
     my ($page) = @_;
     my $database = $page =~ s/\W/_/gr;
-    system('createdb', $database) == 0 && system('psql', '-Xqd', $database, '-c', 'create extension pawl') == 0 or die 'no database';
-    gives_what_it_says(name => $page, text => slurp($page), psql => ['psql', '-d', $database], folder => $ENV{PAWL_RUN});
+    system('createdb', $database) == 0 && system('psql', '-Xqd', $database, '-c', 'create extension pawl') == 0
+        or die 'no database';
+    gives_what_it_says(name => $page, text => slurp($page), psql => ['psql', '-d', $database],
+        folder => $ENV{PAWL_RUN});
 }
 
 SKIP: {
@@ -33,7 +36,8 @@ sub anchors {
     my ($path) = @_;
     return map { lc s/[^\w\s-]//gr =~ s/\s/-/gr } slurp($path) =~ /^#+ +(.*?) *$/mg;
 }
-for my $page ('README.md', glob('docs/*.md'), glob('docs/internals/*.md'), glob('examples/*/README.md'), 'test/README.md') {
+for my $page ('README.md', glob('docs/*.md'), glob('docs/internals/*.md'), glob('examples/*/README.md'),
+    'test/README.md') {
     my $folder = $page =~ s{[^/]*$}{}r;
     my @broken;
     for my $link (grep { !/^[a-z]+:/ } slurp($page) =~ /\]\(([^)\s]+)\)/g) {

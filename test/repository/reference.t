@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every public function, procedure, table and view stands in docs/reference.md: test/expected/stability.out has them as the catalog has (regress
-# stability compares), by schema.
+# Every public function, procedure, table and view stands in docs/reference.md: test/expected/stability.out has them as
+# the catalog has (regress stability compares), by schema.
 cd "$(dirname "$0")/../.." || exit 1
 count=0
 none() {
@@ -8,8 +8,8 @@ none() {
     if [ -z "$2" ]; then echo "ok $count - $1"; else echo "not ok $count - $1"; sed 's/^/# /' <<<"$2"; fi
 }
 
-# missing <reference>: names that are not in the section of their schema; those of the kernel may stand anywhere. Tables that only a
-# function or a view writes and reads are in docs/internals.md or the page of the pack.
+# missing <reference>: names that are not in the section of their schema; those of the kernel may stand anywhere. Tables
+# that only a function or a view writes and reads are in docs/internals.md or the page of the pack.
 missing() {
     perl -e '
         my ($reference, $public) = @ARGV;
@@ -36,6 +36,8 @@ fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 sed 's/work_sql_tasks/work_other_tasks/g; s/`set_aside`//' docs/reference.md >"$folder/reference.md"
-none "one that is missing is seen" "$([ "$(missing "$folder/reference.md")" = pawl_saga.work_sql_tasks ] || echo "not seen")"
-none "the table of flows that are set aside is there too" "$(grep -q '`set_aside`' docs/reference.md || echo "pawl_saga.set_aside")"
+none "one that is missing is seen" \
+    "$([ "$(missing "$folder/reference.md")" = pawl_saga.work_sql_tasks ] || echo "not seen")"
+none "the table of flows that are set aside is there too" \
+    "$(grep -q '`set_aside`' docs/reference.md || echo "pawl_saga.set_aside")"
 echo "1..$count"

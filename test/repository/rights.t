@@ -7,20 +7,23 @@ use Test::More;
 
 chdir "$FindBin::Bin/../.." or die $!;
 # what a released version was is as it was
-my @files = grep { !m{^sql/upgrades/pawl--0\.0\.1\.sql$} } split /\n/, `git ls-files sql src 2>/dev/null || find sql src -type f`;
+my @files = grep { !m{^sql/upgrades/pawl--0\.0\.1\.sql$} } split /\n/,
+	`git ls-files sql src 2>/dev/null || find sql src -type f`;
 @files = grep { -f && /\.(sql|cpp|hpp)$/ } @files;
 cmp_ok(scalar @files, '>', 100, 'the sources are there');
 
-# Where the depth of triggers is asked for, and why no right follows from it. Any role can have a trigger on a temporary table of its own,
-# so a statement at depth 2 need not be one of ours.
+# Where the depth of triggers is asked for, and why no right follows from it. Any role can have a trigger on a temporary
+# table of its own, so a statement at depth 2 need not be one of ours.
 my %depth_is_harmless = (
-	'src/session/context.cpp' => 'a token counts for the statements of the client that shows it; it may show none anyway',
+	'src/session/context.cpp' =>
+	'a token counts for the statements of the client that shows it; it may show none anyway',
 	'src/pg/noted_depth.hpp' => 'compared with the depth that C noted for the call of an owner-only function',
 	'src/guard/decide.cpp' => 'an event is a preference in triggers; the rights of the transition are asked as ever',
-	'src/guard/partition_moves.cpp' => 'tells the halves of a row that moves to another partition from other statements');
+	'src/guard/partition_moves.cpp' =>
+	'tells the halves of a row that moves to another partition from other statements');
 
-# The settings of the packs that are read, and why no trigger decides by them: what pawl.* says of a state change is recorded, and
-# checked like the change itself.
+# The settings of the packs that are read, and why no trigger decides by them: what pawl.* says of a state change is
+# recorded, and checked like the change itself.
 my %setting_is_harmless = (
 	'pawl_api.person' => 'written by pawl_api.begin_request and shown; the token of the request is in C',
 	'pawl_api.scopes' => 'likewise',
@@ -37,16 +40,19 @@ for my $path (@files)
 	$text =~ s{^\s*(--|//).*$}{}gm;
 	push @{ $found{is_superuser} }, $path if $text =~ /is_superuser/;
 	push @{ $found{restoring} }, $path if $text =~ /(current_setting|GetConfigOption\w*)\(\s*['"]pawl\.restoring/;
-	push @{ $found{depth} }, $path if $text =~ /pg_trigger_depth|\bMyTriggerDepth\b/ && !delete $depth_is_harmless{$path};
+	push @{ $found{depth} }, $path
+		if $text =~ /pg_trigger_depth|\bMyTriggerDepth\b/ && !delete $depth_is_harmless{$path};
 	push @{ $found{token} }, $path if $text =~ /current_setting\(\s*'pawl_api\.token/;
-	push @{ $found{settings}{$1} }, $path while $text =~ /\b(?:current_setting\(\s*'|DefineCustom\w+\(\s*")(pawl_\w+\.\w+)/g;
+	push @{ $found{settings}{$1} }, $path
+		while $text =~ /\b(?:current_setting\(\s*'|DefineCustom\w+\(\s*")(pawl_\w+\.\w+)/g;
 	while ($text =~ /(CREATE (?:CONSTRAINT )?TRIGGER\b.*?;)/gs)
 	{
 		my $trigger = $1;
 		push @{ $found{condition} }, "$path: $trigger" if $trigger =~ /current_setting|session_user/i;
 	}
 }
-is_deeply($found{is_superuser}, undef, 'nothing reads is_superuser: it stays on in maintenance that runs the code of others');
+is_deeply($found{is_superuser}, undef,
+	'nothing reads is_superuser: it stays on in maintenance that runs the code of others');
 is_deeply($found{restoring}, undef, 'pawl.restoring is asked of pawl.restoring(), which discards a placeholder');
 is_deeply($found{token}, undef, 'the token of a request is no setting');
 is_deeply($found{condition}, undef, 'no trigger condition reads a setting');

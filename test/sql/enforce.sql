@@ -14,8 +14,10 @@ BEGIN
     EXECUTE statement;
     RETURN 'ok';
 EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-    RETURN code || ': ' || message || coalesce(E'\n  ' || nullif(detail, ''), '') || coalesce(E'\n  -> ' || nullif(hint, ''), '');
+    GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
+        hint = PG_EXCEPTION_HINT;
+    RETURN code || ': ' || message || coalesce(E'\n  ' || nullif(detail, ''), '')
+        || coalesce(E'\n  -> ' || nullif(hint, ''), '');
 END
 $function$;
 
@@ -33,7 +35,8 @@ CREATE TABLE orders (id int PRIMARY KEY, state text NOT NULL);
 INSERT INTO orders VALUES (1, 'new'), (2, 'paid'), (3, 'done');
 SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order')$$);
 SELECT tgname, tgenabled FROM pg_trigger WHERE tgrelid = 'orders'::regclass ORDER BY tgname;
-SELECT relation, state_column, machine, version, key_columns, history, most_recent, hash_chain, on_delete, always, enforced_by = current_user AS mine
+SELECT relation, state_column, machine, version, key_columns, history, most_recent, hash_chain, on_delete, always,
+    enforced_by = current_user AS mine
   FROM pawl.binding WHERE relation = 'orders'::regclass;
 SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order')$$);
 SELECT says($$SELECT pawl.release('orders')$$);
@@ -68,7 +71,8 @@ SELECT says($$SELECT pawl.enforce(1::oid, 'state', 'enforce_order')$$);
 SELECT says($$SELECT pawl.enforce('orders', 'nothing', 'enforce_order')$$);
 SELECT says($$SELECT pawl.enforce('orders', 'ctid', 'enforce_order')$$);
 SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order', version => 7)$$);
-SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order'), pawl.enable_log('orders', most_recent => 'sometimes')$$);
+SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order'),
+    pawl.enable_log('orders', most_recent => 'sometimes')$$);
 SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order', on_delete => 'perhaps')$$);
 SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order', key => '{nothing}')$$);
 SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order', key => '{state}')$$);
@@ -104,9 +108,12 @@ CREATE DOMAIN nested_domain AS text_domain CHECK (VALUE <> '');
 CREATE DOMAIN narrow_domain AS varchar(4);
 CREATE DOMAIN picky_domain AS text CHECK (VALUE <> 'done');
 CREATE DOMAIN enum_domain AS full_enum;
-CREATE TABLE types (id int PRIMARY KEY, c_int int, c_char char(10), c_name name, c_json json, c_short short_enum, c_full full_enum,
-    c_varchar varchar(7), c_tight varchar(6), c_text text_domain, c_nested nested_domain, c_narrow narrow_domain, c_picky picky_domain,
-    c_enum_domain enum_domain, c_array text[], c_generated text GENERATED ALWAYS AS ('new') STORED, c_identity int GENERATED ALWAYS AS IDENTITY);
+CREATE TABLE types (id int PRIMARY KEY, c_int int, c_char char(10), c_name name, c_json json, c_short short_enum,
+    c_full full_enum,
+    c_varchar varchar(7), c_tight varchar(6), c_text text_domain, c_nested nested_domain, c_narrow narrow_domain,
+    c_picky picky_domain,
+    c_enum_domain enum_domain, c_array text[], c_generated text GENERATED ALWAYS AS ('new') STORED,
+    c_identity int GENERATED ALWAYS AS IDENTITY);
 SELECT says($$SELECT pawl.enforce('types', 'c_int', 'enforce_order')$$);
 SELECT says($$SELECT pawl.enforce('types', 'c_char', 'enforce_order')$$);
 SELECT says($$SELECT pawl.enforce('types', 'c_name', 'enforce_order')$$);
@@ -118,7 +125,8 @@ SELECT says($$SELECT pawl.enforce('types', 'c_short', 'enforce_order')$$);
 SELECT says($$SELECT pawl.enforce('types', 'c_tight', 'enforce_order')$$);
 SELECT says($$SELECT pawl.enforce('types', 'c_narrow', 'enforce_order')$$);
 SELECT says($$SELECT pawl.enforce('types', 'c_picky', 'enforce_order')$$);
-SELECT says($$SELECT pawl.enforce('types', c, 'enforce_order') FROM unnest('{c_full,c_varchar,c_text,c_nested,c_enum_domain}'::name[]) c$$);
+SELECT says($$SELECT pawl.enforce('types', c, 'enforce_order')
+    FROM unnest('{c_full,c_varchar,c_text,c_nested,c_enum_domain}'::name[]) c$$);
 SELECT state_column FROM pawl.binding WHERE relation = 'types'::regclass ORDER BY 1;
 -- one set of triggers serves all of them
 SELECT count(*) FROM pg_trigger WHERE tgrelid = 'types'::regclass;
@@ -172,9 +180,11 @@ SELECT says($$SELECT pawl.enforce('parent', 'state', 'enforce_order')$$);
 SELECT says($$SELECT pawl.release('child')$$);
 SELECT says($$SELECT pawl.enforce('parent', 'state', 'enforce_order')$$);
 SELECT says($$SELECT pawl.enforce('grandchild', 'state', 'enforce_order')$$);
-SELECT tgrelid::regclass, count(*) FROM pg_trigger WHERE tgrelid IN ('parent'::regclass, 'child'::regclass, 'grandchild'::regclass) GROUP BY 1 ORDER BY 1;
+SELECT tgrelid::regclass, count(*) FROM pg_trigger
+    WHERE tgrelid IN ('parent'::regclass, 'child'::regclass, 'grandchild'::regclass) GROUP BY 1 ORDER BY 1;
 SELECT says($$SELECT pawl.release('parent')$$);
-SELECT tgrelid::regclass, count(*) FROM pg_trigger WHERE tgrelid IN ('parent'::regclass, 'child'::regclass, 'grandchild'::regclass) GROUP BY 1 ORDER BY 1;
+SELECT tgrelid::regclass, count(*) FROM pg_trigger
+    WHERE tgrelid IN ('parent'::regclass, 'child'::regclass, 'grandchild'::regclass) GROUP BY 1 ORDER BY 1;
 
 -- always is a matter of the table: it holds while one of its lifecycles asks for it
 CREATE TABLE two (id int PRIMARY KEY, a text, b text);

@@ -13,12 +13,15 @@ BEGIN
     EXECUTE statement;
     RETURN 'ok';
 EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-    RETURN code || ': ' || message || coalesce(E'\n  ' || nullif(detail, ''), '') || coalesce(E'\n  -> ' || nullif(hint, ''), '');
+    GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
+        hint = PG_EXCEPTION_HINT;
+    RETURN code || ': ' || message || coalesce(E'\n  ' || nullif(detail, ''), '')
+        || coalesce(E'\n  -> ' || nullif(hint, ''), '');
 END
 $function$;
 CREATE FUNCTION ours(relation regclass) RETURNS text LANGUAGE sql
-RETURN (SELECT string_agg(format('%s %s', t.tgname, t.tgenabled), ', ' ORDER BY t.tgname) FROM pg_trigger t WHERE t.tgrelid = ours.relation AND t.tgname ~ 'pawl');
+RETURN (SELECT string_agg(format('%s %s', t.tgname, t.tgenabled), ', ' ORDER BY t.tgname) FROM pg_trigger t
+    WHERE t.tgrelid = ours.relation AND t.tgname ~ 'pawl');
 
 SELECT pawl.define('follow_order', $$stateDiagram-v2
     [*] --> new
@@ -51,7 +54,8 @@ UPDATE t_follow_elsewhere.purchases SET "Status" = 'done' WHERE number = 2;
 ALTER SCHEMA t_follow_elsewhere RENAME TO t_follow_moved;
 SELECT sort_key, from_state, to_state, event FROM pawl.history('t_follow_moved.purchases', 2);
 SELECT * FROM pawl.verify('t_follow_moved.purchases');
-SELECT check_name, status, detail FROM pawl.health() WHERE relation = 't_follow_moved.purchases'::regclass AND status <> 'ok';
+SELECT check_name, status, detail FROM pawl.health()
+    WHERE relation = 't_follow_moved.purchases'::regclass AND status <> 'ok';
 
 -- a renamed key of a derived log: the view follows too
 CREATE TABLE derived (a int, b int, state text NOT NULL, PRIMARY KEY (a, b));

@@ -13,8 +13,10 @@ BEGIN
     EXECUTE statement;
     RETURN 'ok';
 EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-    RETURN code || ': ' || message || coalesce(E'\n  ' || nullif(detail, ''), '') || coalesce(E'\n  -> ' || nullif(hint, ''), '');
+    GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
+        hint = PG_EXCEPTION_HINT;
+    RETURN code || ': ' || message || coalesce(E'\n  ' || nullif(detail, ''), '')
+        || coalesce(E'\n  -> ' || nullif(hint, ''), '');
 END
 $function$;
 
@@ -31,11 +33,12 @@ INSERT INTO orders VALUES (1, 'new'), (2, 'paid');
 SELECT says($$SELECT pawl.enforce('orders', 'state', 'logs_order'),
     pawl.enable_log('orders', 'state', most_recent => 'stored', hash_chain => true)$$);
 \d orders_transitions
-SELECT subject_id, sort_key, from_state, to_state, event, processor, actor = current_user, correlation_id, metadata, machine_version, most_recent,
-       id IS NOT NULL, length(hash) FROM orders_transitions ORDER BY 1, 2;
+SELECT subject_id, sort_key, from_state, to_state, event, processor, actor = current_user, correlation_id, metadata,
+    machine_version, most_recent, id IS NOT NULL, length(hash) FROM orders_transitions ORDER BY 1, 2;
 -- a second lifecycle of the table names its column
 SELECT says($$SELECT pawl.enforce('orders', 'odd "state', 'logs_order'), pawl.enable_log('orders', 'odd "state')$$);
-SELECT state_column, history, history_view, log_key_columns FROM pawl.binding WHERE relation = 'orders'::regclass ORDER BY 1;
+SELECT state_column, history, history_view, log_key_columns FROM pawl.binding WHERE relation = 'orders'::regclass
+    ORDER BY 1;
 SELECT * FROM pawl.verify('orders');
 
 -- moves, deletion and return
@@ -45,11 +48,14 @@ DELETE FROM orders WHERE id = 2;
 INSERT INTO orders VALUES (2, 'new');
 SELECT sort_key, from_state, to_state, event, machine_version, most_recent FROM pawl.history('orders', 1, 'state');
 SELECT sort_key, from_state, to_state, event, machine_version, most_recent FROM pawl.history('orders', '2', 'state');
-SELECT sort_key, from_state, to_state, event, machine_version, most_recent FROM pawl.history('orders', 2::smallint, state_column => 'odd "state');
+SELECT sort_key, from_state, to_state, event, machine_version, most_recent
+    FROM pawl.history('orders', 2::smallint, state_column => 'odd "state');
 SELECT subject_id, sort_key, to_state, most_recent FROM "orders_odd ""state_transitions" ORDER BY 1, 2;
 SELECT count(*) FROM pawl.history('orders', 99, 'state');
-SELECT pawl.state_at('orders', 1, 'infinity', 'state'), pawl.state_at('orders', 1, '-infinity', 'state'), pawl.state_at('orders', 99, now(), 'state');
-SELECT pawl.state_at('orders', 2, (SELECT created_at FROM orders_transitions WHERE subject_id = 2 AND sort_key = 2), 'state');
+SELECT pawl.state_at('orders', 1, 'infinity', 'state'), pawl.state_at('orders', 1, '-infinity', 'state'),
+    pawl.state_at('orders', 99, now(), 'state');
+SELECT pawl.state_at('orders', 2, (SELECT created_at FROM orders_transitions WHERE subject_id = 2 AND sort_key = 2),
+    'state');
 SELECT * FROM pawl.verify('orders');
 SELECT says($$SELECT pawl.history('orders', 1)$$);
 SELECT says($$SELECT pawl.history('orders', NULL, 'state')$$);
@@ -116,7 +122,8 @@ SELECT count(*) FROM pawl.binding WHERE relation = 'other'::regclass;
 -- names that would be too long
 CREATE TABLE a_table_whose_name_takes_all_the_room_that_there_is_for_names_x (id int PRIMARY KEY, state text NOT NULL);
 CREATE TABLE "ein_Tischlein_mit_Umlauten_äöüäöüäöüäöüäöüäöüäöüäö" (id int PRIMARY KEY, state text NOT NULL);
-SELECT says($$SELECT pawl.enforce('a_table_whose_name_takes_all_the_room_that_there_is_for_names_x', 'state', 'logs_order'),
+SELECT says(
+    $$SELECT pawl.enforce('a_table_whose_name_takes_all_the_room_that_there_is_for_names_x', 'state', 'logs_order'),
     pawl.enable_log('a_table_whose_name_takes_all_the_room_that_there_is_for_names_x', 'state')$$);
 SELECT says($$SELECT pawl.enforce('"ein_Tischlein_mit_Umlauten_äöüäöüäöüäöüäöüäöüäöüäö"', 'state', 'logs_order'),
     pawl.enable_log('"ein_Tischlein_mit_Umlauten_äöüäöüäöüäöüäöüäöüäöüäö"', 'state', most_recent => 'stored')$$);
@@ -138,9 +145,10 @@ RESET timezone;
 RESET datestyle;
 
 -- the text and the hash, to the letter
-SELECT pawl._log_content(ARRAY['1', E'a "quoted" \\ \b\f\n\r\t\x01 / ä'], 3, NULL, 'new', 'pay', NULL, 'me', NULL, '{"b": 1, "a": [null]}', 7,
-                         '2024-02-29 12:34:56.789012Z');
-SELECT encode(pawl._log_hash(NULL, 'abc'), 'hex') = encode(sha256('abc'), 'hex'), pawl._log_hash('\x0102', 'ä') = sha256('\x0102c3a4');
+SELECT pawl._log_content(ARRAY['1', E'a "quoted" \\ \b\f\n\r\t\x01 / ä'], 3, NULL, 'new', 'pay', NULL, 'me', NULL,
+    '{"b": 1, "a": [null]}', 7, '2024-02-29 12:34:56.789012Z');
+SELECT encode(pawl._log_hash(NULL, 'abc'), 'hex') = encode(sha256('abc'), 'hex'),
+    pawl._log_hash('\x0102', 'ä') = sha256('\x0102c3a4');
 
 -- a dropped table leaves its log behind, closed
 DROP TABLE other CASCADE;

@@ -26,21 +26,27 @@ END
 $function$;
 
 -- what PUBLIC may execute, and what each role adds
-SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'pawl'::regnamespace AND p.proname !~ '^_' AND has_function_privilege('t_priv_stranger', p.oid, 'EXECUTE') ORDER BY 1;
+SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'pawl'::regnamespace AND p.proname !~ '^_'
+    AND has_function_privilege('t_priv_stranger', p.oid, 'EXECUTE') ORDER BY 1;
 SELECT r.rolname, string_agg(p.proname, ', ' ORDER BY p.proname) FROM pg_proc p, pg_roles r
- WHERE p.pronamespace = 'pawl'::regnamespace AND r.rolname IN ('pawl_admin', 'pawl_operator', 'pawl_worker', 'pawl_reader') AND p.proname !~ '^_'
-   AND has_function_privilege(r.oid, p.oid, 'EXECUTE') AND NOT has_function_privilege('t_priv_stranger', p.oid, 'EXECUTE') GROUP BY 1 ORDER BY 1;
+ WHERE p.pronamespace = 'pawl'::regnamespace
+     AND r.rolname IN ('pawl_admin', 'pawl_operator', 'pawl_worker', 'pawl_reader') AND p.proname !~ '^_'
+   AND has_function_privilege(r.oid, p.oid, 'EXECUTE')
+       AND NOT has_function_privilege('t_priv_stranger', p.oid, 'EXECUTE') GROUP BY 1 ORDER BY 1;
 -- SECURITY DEFINER only with a fixed search_path; every function says how it may run
 SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'pawl'::regnamespace AND p.prosecdef ORDER BY 1;
 SELECT p.proname FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
- WHERE p.pronamespace = 'pawl'::regnamespace AND l.lanname = 'plpgsql' AND NOT coalesce(p.proconfig::text LIKE '%search_path=pg_catalog, pg_temp%', false) ORDER BY 1;
-SELECT count(*) FROM pg_proc p WHERE p.pronamespace = 'pawl'::regnamespace AND obj_description(p.oid, 'pg_proc') IS NULL;
+ WHERE p.pronamespace = 'pawl'::regnamespace AND l.lanname = 'plpgsql'
+     AND NOT coalesce(p.proconfig::text LIKE '%search_path=pg_catalog, pg_temp%', false) ORDER BY 1;
+SELECT count(*) FROM pg_proc p
+    WHERE p.pronamespace = 'pawl'::regnamespace AND obj_description(p.oid, 'pg_proc') IS NULL;
 
 -- only admins define machines, and only through the functions
 SET ROLE t_priv_stranger;
 SELECT says($$SELECT pawl.define('privileges_order', 'stateDiagram-v2')$$);
 SELECT says($$INSERT INTO pawl.machine (machine, version, source, diagram) VALUES ('a', 1, '', '')$$);
-SELECT says($$INSERT INTO pawl.binding (relation, state_column, machine, version) VALUES ('pg_class', 'relname', 'a', 1)$$);
+SELECT says($$INSERT INTO pawl.binding (relation, state_column, machine, version)
+    VALUES ('pg_class', 'relname', 'a', 1)$$);
 SELECT says($$DELETE FROM pawl.binding$$);
 SET ROLE t_priv_admin;
 SELECT pawl.define('privileges_order', $$stateDiagram-v2
@@ -61,7 +67,8 @@ GRANT SELECT ON orders TO PUBLIC;
 SELECT says($$SELECT pawl.enforce('orders', 'state', 'privileges_order')$$);
 SET ROLE t_priv_admin;
 SELECT says($$SELECT pawl.enforce('t_privileges.orders', 'state', 'privileges_order')$$);
-SELECT says($$INSERT INTO pawl.binding (relation, state_column, machine, version) VALUES ('t_privileges.orders', 'state', 'privileges_order', 1)$$);
+SELECT says($$INSERT INTO pawl.binding (relation, state_column, machine, version)
+    VALUES ('t_privileges.orders', 'state', 'privileges_order', 1)$$);
 RESET ROLE;
 GRANT t_priv_owner TO t_priv_admin;
 SET ROLE t_priv_admin;
@@ -70,7 +77,8 @@ SELECT says($$SELECT pawl.enforce('t_privileges.orders', 'state', 'privileges_or
 RESET ROLE;
 -- (since PostgreSQL 17 an owner has m, MAINTAIN, too)
 SELECT c.relname, c.relowner::regrole, replace(array_to_string(c.relacl, ' '), 'arwdDxtm', 'arwdDxt') FROM pg_class c
- WHERE c.relname IN ('orders_transitions', 'orders_transitions_log') AND c.relnamespace = 't_privileges'::regnamespace ORDER BY 1;
+ WHERE c.relname IN ('orders_transitions', 'orders_transitions_log') AND c.relnamespace = 't_privileges'::regnamespace
+ ORDER BY 1;
 
 -- the right to UPDATE the table is enough, for every way of changing a state
 SET ROLE t_priv_clerk;

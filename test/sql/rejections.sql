@@ -1,4 +1,5 @@
--- The words of rejections: code, message, DETAIL, HINT. Errors of the diagrams are at the end, each with its line and column.
+-- The words of rejections: code, message, DETAIL, HINT. Errors of the diagrams are at the
+-- end, each with its line and column.
 set client_min_messages to error;
 create schema rejections;
 set search_path = rejections, public;
@@ -67,24 +68,46 @@ select say($$select pawl.define('bad', 'stateDiagram-v2
 -- Diagrams.
 create table diagrams (n int generated always as identity, what text, diagram text);
 insert into diagrams (what, diagram) values
-    ('empty', ''), ('one byte', 'x'), ('another kind of diagram', E'flowchart TD\n  a --> b'), ('no header', 'a --> b'), ('front matter left open', E'---\ntitle: x\nstateDiagram-v2'),
-    ('nothing after the transition', E'stateDiagram-v2\n  [*] --> a\n  a -->\n'), ('nothing before it', E'stateDiagram-v2\n  --> a\n'), ('half a transition', E'stateDiagram-v2\n  [*] --> a\n  a -> b\n'),
-    ('a transition with three states', E'stateDiagram-v2\n  a --> b --> c'), ('a lone start', E'stateDiagram-v2\n  [*]\n'), ('from start to end', E'stateDiagram-v2\n  [*] --> [*]\n'),
-    ('an open composite', E'stateDiagram-v2\n  [*] --> a\n  state a {\n    [*] --> b\n'), ('a composite closed twice', E'stateDiagram-v2\n  [*] --> a\n  }\n'), ('a composite without the word', E'stateDiagram-v2\n  a {\n    b\n  }\n'),
-    ('an open quotation', E'stateDiagram-v2\n  [*] --> "a\n'), ('an empty name', E'stateDiagram-v2\n  [*] --> ""\n'), ('a name of blanks around', E'stateDiagram-v2\n  [*] --> " a"\n'),
-    ('state without a name', E'stateDiagram-v2\n  state\n'), ('state as nothing', E'stateDiagram-v2\n  state "x" as\n'), ('an unknown kind', E'stateDiagram-v2\n  state a <<spoon>>\n'), ('an open kind', E'stateDiagram-v2\n  state a <<choice\n'),
-    ('an open note', E'stateDiagram-v2\n  [*] --> a\n  note right of a\n    words\n'), ('a note beside nothing', E'stateDiagram-v2\n  note right of\n'), ('a note nowhere', E'stateDiagram-v2\n  note above a : x\n'),
-    ('a direction nowhere', E'stateDiagram-v2\n  direction UP\n'), ('classDef without a style', E'stateDiagram-v2\n  classDef x\n'), ('class without a class', E'stateDiagram-v2\n  class a\n'), ('a tag of nothing', E'stateDiagram-v2\n  a:::\n'),
-    ('regions', E'stateDiagram-v2\n  [*] --> a\n  state a {\n    [*] --> b\n    --\n    [*] --> c\n  }\n'), ('regions outside', E'stateDiagram-v2\n  [*] --> a\n  --\n  b\n'),
-    ('fork', E'stateDiagram-v2\n  [*] --> f\n  state f <<fork>>\n  f --> a\n  f --> b\n'), ('join', E'stateDiagram-v2\n  [*] --> a\n  state j <<join>>\n  a --> j\n'),
-    ('no first state', E'stateDiagram-v2\n  a --> b\n'), ('a transition to a composite without a first child', E'stateDiagram-v2\n  [*] --> c\n  state c {\n    a --> b\n  }\n'), ('an empty choice', E'stateDiagram-v2\n  [*] --> a\n  state c <<choice>>\n  a --> c\n'),
-    ('choices in a circle', E'stateDiagram-v2\n  [*] --> a\n  state c <<choice>>\n  state d <<choice>>\n  a --> c\n  c --> d\n  d --> c\n'), ('a reserved event', E'stateDiagram-v2\n  [*] --> a\n  a --> b : pawl.delete\n'),
-    ('a composite inside itself', E'stateDiagram-v2\n  [*] --> a\n  state a {\n    state a {\n      b\n    }\n  }\n'), ('an interval too long', E'stateDiagram-v2\n  [*] --> a\n  a --> b : after 999999999999999 years\n'),
-    ('letters beyond ASCII before the place', E'stateDiagram-v2\n  [*] --> größe\n  größe日本 -> b\n'), ('Windows lines', E'stateDiagram-v2\r\n  [*] --> a\r\n  a -->\r\n'), ('control characters', E'\x01\x02\x03');
-select what || E'\n  ' || string_agg(s, E'\n  ' order by o) from diagrams d, say(format('select pawl.define(%L, %L)', 'bad', d.diagram)) with ordinality s(s, o) group by n, what order by n;
+    ('empty', ''), ('one byte', 'x'), ('another kind of diagram', E'flowchart TD\n  a --> b'), ('no header', 'a --> b'),
+    ('front matter left open', E'---\ntitle: x\nstateDiagram-v2'),
+    ('nothing after the transition', E'stateDiagram-v2\n  [*] --> a\n  a -->\n'), ('nothing before it',
+        E'stateDiagram-v2\n  --> a\n'), ('half a transition', E'stateDiagram-v2\n  [*] --> a\n  a -> b\n'),
+    ('a transition with three states', E'stateDiagram-v2\n  a --> b --> c'),
+    ('a lone start', E'stateDiagram-v2\n  [*]\n'), ('from start to end', E'stateDiagram-v2\n  [*] --> [*]\n'),
+    ('an open composite', E'stateDiagram-v2\n  [*] --> a\n  state a {\n    [*] --> b\n'),
+    ('a composite closed twice', E'stateDiagram-v2\n  [*] --> a\n  }\n'),
+    ('a composite without the word', E'stateDiagram-v2\n  a {\n    b\n  }\n'),
+    ('an open quotation', E'stateDiagram-v2\n  [*] --> "a\n'), ('an empty name', E'stateDiagram-v2\n  [*] --> ""\n'),
+    ('a name of blanks around', E'stateDiagram-v2\n  [*] --> " a"\n'),
+    ('state without a name', E'stateDiagram-v2\n  state\n'), ('state as nothing', E'stateDiagram-v2\n  state "x" as\n'),
+    ('an unknown kind', E'stateDiagram-v2\n  state a <<spoon>>\n'),
+    ('an open kind', E'stateDiagram-v2\n  state a <<choice\n'),
+    ('an open note', E'stateDiagram-v2\n  [*] --> a\n  note right of a\n    words\n'), ('a note beside nothing',
+        E'stateDiagram-v2\n  note right of\n'), ('a note nowhere', E'stateDiagram-v2\n  note above a : x\n'),
+    ('a direction nowhere', E'stateDiagram-v2\n  direction UP\n'),
+    ('classDef without a style', E'stateDiagram-v2\n  classDef x\n'),
+    ('class without a class', E'stateDiagram-v2\n  class a\n'), ('a tag of nothing', E'stateDiagram-v2\n  a:::\n'),
+    ('regions', E'stateDiagram-v2\n  [*] --> a\n  state a {\n    [*] --> b\n    --\n    [*] --> c\n  }\n'),
+    ('regions outside', E'stateDiagram-v2\n  [*] --> a\n  --\n  b\n'),
+    ('fork', E'stateDiagram-v2\n  [*] --> f\n  state f <<fork>>\n  f --> a\n  f --> b\n'),
+    ('join', E'stateDiagram-v2\n  [*] --> a\n  state j <<join>>\n  a --> j\n'),
+    ('no first state', E'stateDiagram-v2\n  a --> b\n'),
+    ('a transition to a composite without a first child',
+        E'stateDiagram-v2\n  [*] --> c\n  state c {\n    a --> b\n  }\n'),
+    ('an empty choice', E'stateDiagram-v2\n  [*] --> a\n  state c <<choice>>\n  a --> c\n'),
+    ('choices in a circle',
+        E'stateDiagram-v2\n  [*] --> a\n  state c <<choice>>\n  state d <<choice>>\n  a --> c\n  c --> d\n  d --> c\n'),
+    ('a reserved event', E'stateDiagram-v2\n  [*] --> a\n  a --> b : pawl.delete\n'),
+    ('a composite inside itself', E'stateDiagram-v2\n  [*] --> a\n  state a {\n    state a {\n      b\n    }\n  }\n'),
+    ('an interval too long', E'stateDiagram-v2\n  [*] --> a\n  a --> b : after 999999999999999 years\n'),
+    ('letters beyond ASCII before the place', E'stateDiagram-v2\n  [*] --> größe\n  größe日本 -> b\n'),
+    ('Windows lines', E'stateDiagram-v2\r\n  [*] --> a\r\n  a -->\r\n'), ('control characters', E'\x01\x02\x03');
+select what || E'\n  ' || string_agg(s, E'\n  ' order by o) from diagrams d,
+    say(format('select pawl.define(%L, %L)', 'bad', d.diagram)) with ordinality s(s, o) group by n, what order by n;
 select count(*) from pawl.machine where machine = 'bad';
 -- pawl.check says the same and goes on.
-select severity, code, line, col, message from diagrams d, pawl.check(d.diagram) where what in ('regions', 'fork', 'half a transition', 'no first state', 'an empty choice');
+select severity, code, line, col, message from diagrams d, pawl.check(d.diagram)
+    where what in ('regions', 'fork', 'half a transition', 'no first state', 'an empty choice');
 \pset tuples_only off
 \pset format aligned
 set client_min_messages to warning;

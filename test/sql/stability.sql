@@ -1,4 +1,5 @@
--- What docs/stability.md promises, name by name. A difference here is a change of the interface: it belongs into CHANGELOG.md.
+-- What docs/stability.md promises, name by name. A difference here is a change of the
+-- interface: it belongs into CHANGELOG.md.
 \set QUIET 1
 set client_min_messages to error;
 create extension if not exists pawl_dag;
@@ -17,11 +18,13 @@ select format('%s %s.%s(%s) -> %s', case p.prokind when 'p' then 'procedure' els
  order by n.nspname, p.proname, pg_get_function_identity_arguments(p.oid);
 \echo Tables and views
 select format('%s %s.%s(%s)', case c.relkind when 'v' then 'view' else 'table' end, n.nspname, c.relname,
-              (select string_agg(format('%s %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', ' order by a.attnum)
+              (select string_agg(format('%s %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', '
+                  order by a.attnum)
                  from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped))
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace
- where n.nspname ~ '^pawl(_(dag|bulk|saga|api))?$' and c.relkind in ('r', 'p', 'v') and c.relname !~ '^_' and not c.relispartition
+ where n.nspname ~ '^pawl(_(dag|bulk|saga|api))?$' and c.relkind in ('r', 'p', 'v') and c.relname !~ '^_'
+     and not c.relispartition
  order by n.nspname, c.relname;
 \echo Settings
 select format('%s %s %s', name, vartype, context) from pg_settings where name ~ '^pawl' order by name;

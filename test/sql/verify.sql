@@ -1,4 +1,5 @@
--- pawl.verify finds rows that bypassed the enforcement, pawl.health finds what let them; pawl.upgrade takes a table to the newest version.
+-- pawl.verify finds rows that bypassed the enforcement, pawl.health finds what let them;
+-- pawl.upgrade takes a table to the newest version.
 \pset null '(null)'
 \pset format unaligned
 \pset tuples_only on
@@ -13,8 +14,10 @@ BEGIN
     EXECUTE statement;
     RETURN 'ok';
 EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-    RETURN code || ': ' || message || coalesce(E'\n  ' || nullif(detail, ''), '') || coalesce(E'\n  -> ' || nullif(hint, ''), '');
+    GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
+        hint = PG_EXCEPTION_HINT;
+    RETURN code || ': ' || message || coalesce(E'\n  ' || nullif(detail, ''), '')
+        || coalesce(E'\n  -> ' || nullif(hint, ''), '');
 END
 $function$;
 
@@ -51,7 +54,8 @@ UPDATE orders_transitions SET most_recent = true WHERE subject_id = 9 AND sort_k
 UPDATE orders_transitions SET created_at = created_at - interval '1 day' WHERE subject_id = 10 AND sort_key = 3;
 UPDATE orders_transitions SET actor = 'another role' WHERE subject_id = 11 AND sort_key = 1;
 UPDATE orders_transitions SET to_state = 'done' WHERE subject_id = 12 AND sort_key = 1;
-SELECT key, problem, regexp_replace(detail, 'its time is \S+( \S+)? before', 'its time is ... before') FROM pawl.verify('orders');
+SELECT key, problem, regexp_replace(detail, 'its time is \S+( \S+)? before', 'its time is ... before')
+    FROM pawl.verify('orders');
 SELECT count(*) FROM pawl.verify() WHERE relation = 'orders'::regclass AND problem = 'unknown_state';
 
 -- what health suggests, pasted
@@ -68,10 +72,12 @@ SELECT pawl._install('orders');
 DROP TRIGGER "~pawl_x_later" ON orders;
 ALTER EVENT TRIGGER pawl_follow DISABLE;
 ALTER TABLE orders RENAME COLUMN state TO status;
-SELECT check_name, status, detail, hint FROM pawl.health() WHERE coalesce(relation = 'orders'::regclass, true) AND status <> 'ok';
+SELECT check_name, status, detail, hint FROM pawl.health()
+    WHERE coalesce(relation = 'orders'::regclass, true) AND status <> 'ok';
 ALTER EVENT TRIGGER pawl_follow ENABLE;
 ALTER TABLE orders RENAME COLUMN status TO state;
-SELECT check_name, status, detail, hint FROM pawl.health() WHERE coalesce(relation = 'orders'::regclass, true) AND status <> 'ok';
+SELECT check_name, status, detail, hint FROM pawl.health()
+    WHERE coalesce(relation = 'orders'::regclass, true) AND status <> 'ok';
 SELECT says($$SELECT pawl.verify('pg_class')$$);
 SELECT says($$SELECT pawl.verify(1::oid::regclass)$$);
 
@@ -90,7 +96,8 @@ SELECT pawl.define('verify_order', $$stateDiagram-v2
     settled --> done : finish
     done --> [*]
 $$);
-SELECT check_name, status, detail, hint FROM pawl.health() WHERE relation = 'ups'::regclass AND state_column = 'state' AND status <> 'ok';
+SELECT check_name, status, detail, hint FROM pawl.health()
+    WHERE relation = 'ups'::regclass AND state_column = 'state' AND status <> 'ok';
 SELECT says($$SELECT pawl.upgrade('ups', 'state')$$);
 SELECT says($$SELECT pawl.upgrade('ups', 'state', '[]')$$);
 SELECT says($$SELECT pawl.upgrade('ups', 'state', '{"nothing": "new"}')$$);
@@ -101,7 +108,8 @@ SELECT says($$SELECT pawl.upgrade('ups', 'nothing')$$);
 SELECT version FROM pawl.binding WHERE relation = 'ups'::regclass AND state_column = 'state';
 SELECT pawl.upgrade('ups', 'state', '{"paid": "settled"}');
 SELECT * FROM ups ORDER BY id;
-SELECT subject_id, sort_key, from_state, to_state, event, machine_version, most_recent FROM ups_transitions ORDER BY 1, 2;
+SELECT subject_id, sort_key, from_state, to_state, event, machine_version, most_recent FROM ups_transitions
+    ORDER BY 1, 2;
 SELECT says($$UPDATE ups SET state = 'paid' WHERE id = 1$$) LIKE 'PW0%';
 SELECT says($$UPDATE ups SET state = 'settled' WHERE id = 1$$);
 SELECT says($$UPDATE ups SET other = 'settled' WHERE id = 1$$) LIKE 'PW0%';
@@ -135,9 +143,11 @@ SELECT left(pawl.diagram('verify_order', format => 'dot'), 7);
 BEGIN;
 SELECT pawl.set_context(processor => 'worker-1', correlation_id => 'c1', metadata => '{"a": 1}');
 SELECT pawl.set_context(event => 'pay', metadata => 'null');
-SELECT current_setting('pawl.processor'), current_setting('pawl.event'), current_setting('pawl.correlation_id'), current_setting('pawl.metadata');
+SELECT current_setting('pawl.processor'), current_setting('pawl.event'), current_setting('pawl.correlation_id'),
+    current_setting('pawl.metadata');
 COMMIT;
-SELECT current_setting('pawl.processor', true), current_setting('pawl.event', true), current_setting('pawl.correlation_id', true);
+SELECT current_setting('pawl.processor', true), current_setting('pawl.event', true),
+    current_setting('pawl.correlation_id', true);
 
 DROP SCHEMA t_verify CASCADE;
 DELETE FROM pawl.machine WHERE machine = 'verify_order';

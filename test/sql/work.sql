@@ -27,6 +27,7 @@ SELECT pawl.enforce('jobs', 'state', 'work_slow'),
     pawl.enable_queue('jobs', 'state', owner => 'owner', lease => 'lease'),
     pawl.enable_timers('jobs', 'state', due => 'due'), pawl.set_claiming('jobs', 'state', on_expiry => 'expire');
 -- the next version has one more state that is stuck
-SELECT pawl.define('work_slow', replace(pawl.diagram('work_slow'), 'running --> ready : expire', 'checking --> ready : expire')) > 1;
+SELECT pawl.define('work_slow',
+    replace(pawl.diagram('work_slow'), 'running --> ready : expire', 'checking --> ready : expire')) > 1;
 SELECT pawl.upgrade('jobs') > 1;
 DROP SCHEMA t_work CASCADE;

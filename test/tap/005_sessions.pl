@@ -1,4 +1,5 @@
-# One session uses a table while another changes its machine: from its next statement on, it is validated by the new version.
+# One session uses a table while another changes its machine: from its next statement on,
+# it is validated by the new version.
 use strict;
 use warnings;
 use FindBin;
@@ -56,11 +57,14 @@ is(answer_to_a("update e set state = 'y' where id = 1 returning state"), 'y', 'a
 other("create or replace function guard(old t, new t) returns boolean language plpgsql as 'begin return false; end'");
 is(answer_to_a("update t set state = 'b' where id = " . row()), 'PW003', 'a guard replaced');
 other("create or replace function guard(old t, new t) returns boolean language sql as 'select true'");
-is(answer_to_a("update t set state = 'b' where id = $next returning state"), 'b', 'replaced by one of another language');
+is(answer_to_a("update t set state = 'b' where id = $next returning state"), 'b',
+	'replaced by one of another language');
 other("create or replace function sql_guard(old t, new t) returns boolean language sql as 'select false'");
 is(answer_to_a("update t set state = 'c' where id = $next"), 'PW003', 'a SQL guard replaced');
-other("drop function sql_guard; create function sql_guard(old t, new t) returns boolean language sql security definer set search_path = '' as 'select true'");
-is(answer_to_a("update t set state = 'c' where id = $next returning state"), 'c', 'a guard that is dropped and created again');
+other("drop function sql_guard; create function sql_guard(old t, new t) returns boolean language sql security definer "
+	. "set search_path = '' as 'select true'");
+is(answer_to_a("update t set state = 'c' where id = $next returning state"), 'c',
+	'a guard that is dropped and created again');
 other('drop function guard');
 is(answer_to_a("update t set state = 'b' where id = " . row()), '42883', 'a guard dropped: nothing passes unasked');
 other("create function guard(old t, new t) returns boolean language plpgsql as 'begin return new.n = 0; end'");
@@ -71,7 +75,8 @@ is(answer_to_a("update t set state = 'b', n = 1 where id = " . row()), 'PW003', 
 $a->query('begin');
 is(answer_to_a("update t set state = 'b' where id = $next returning state"), 'b', 'in a transaction');
 other("create or replace function guard(old t, new t) returns boolean language plpgsql as 'begin return false; end'");
-is(answer_to_a("update t set state = 'b' where id = " . row()), 'PW003', 'the next statement of the same transaction sees the new guard');
+is(answer_to_a("update t set state = 'b' where id = " . row()), 'PW003',
+	'the next statement of the same transaction sees the new guard');
 $a->query('rollback');
 other("create or replace function guard(old t, new t) returns boolean language plpgsql as 'begin return true; end'");
 
@@ -88,7 +93,8 @@ is(answer_to_a("update t set state = 'c' where id = $next"), 'PW001', 'defined, 
 other("select pawl.upgrade('t')");
 is(answer_to_a("update t set state = 'c' where id = $next returning state"), 'c', 'upgraded');
 is(answer_to_a("update t set state = 'a' where id = $next"), 'PW001', 'a removed transition is rejected');
-is(answer_to_a("select machine_version from pawl.history('t', $next) where most_recent"), 2, 'logged under the new version');
+is(answer_to_a("select machine_version from pawl.history('t', $next) where most_recent"), 2,
+	'logged under the new version');
 is(answer_to_a("select pawl.fire('t', 10, 'jump')"), 'c', 'fire knows the new events');
 $a->query("prepare move as update t set state = 'd' where id = \$1 returning state");
 is(answer_to_a('execute move(10)'), 'PW001', 'a prepared statement');
@@ -109,10 +115,12 @@ is(answer_to_a("update t set state = 'b' where id = 11 returning state"), 'b', '
 is(answer_to_a("select sort_key from pawl.history('t', 11) where most_recent"), 2, 'and logged');
 other("select pawl.release('t'); select pawl.enforce('t', 'state', 'm')");
 is(answer_to_a("update t set state = 'd' where id = 11 returning state"), 'd', 'enforced without a log');
-other("select pawl.release('t'); update t set state = 'd'; select pawl.enforce('t', 'state', 'm'), pawl.enable_log('t', 'state', log_name => 'fresh_log')");
+other("select pawl.release('t'); update t set state = 'd'; select pawl.enforce('t', 'state', 'm'), "
+	. "pawl.enable_log('t', 'state', log_name => 'fresh_log')");
 is(answer_to_a("delete from t where id = 11 returning id"), 11, 'with another log');
 is(answer_to_a("select event from fresh_log where subject_id = 11 and most_recent"), 'pawl.delete', 'which is written');
-other("alter table t add column second text not null default 'a'; select pawl.enforce('t', 'second', 'm'), pawl.enable_log('t', 'second', log_name => 'second_log')");
+other("alter table t add column second text not null default 'a'; select pawl.enforce('t', 'second', 'm'), "
+	. "pawl.enable_log('t', 'second', log_name => 'second_log')");
 is(answer_to_a("update t set second = 'd' where id = 12"), 'PW001', 'a second machine on the table');
 is(answer_to_a("update t set second = 'b' where id = 12 returning second"), 'b', 'moves rows too');
 
@@ -129,8 +137,10 @@ is(answer_to_a("update e set state = 'z' where id = 2 returning state"), 'z', 'u
 
 # Triggers that sort later, and what they change
 is(answer_to_a("update e set state = 'y' where id = 3 returning state"), 'y', 'before a later trigger');
-other("create function meddle() returns trigger language plpgsql as 'begin new.state := ''y''; return new; end'; create trigger \"~~~late\" before update on e for each row execute function meddle()");
-is(answer_to_a("update e set state = state where id = 2"), 'PW001', 'a later trigger that rewrites the state is validated');
+other("create function meddle() returns trigger language plpgsql as 'begin new.state := ''y''; return new; end'; "
+	. "create trigger \"~~~late\" before update on e for each row execute function meddle()");
+is(answer_to_a("update e set state = state where id = 2"), 'PW001',
+	'a later trigger that rewrites the state is validated');
 is(answer_to_a("update e set state = 'z' where id = 4 returning state"), 'y', 'by what it makes of the row');
 is(answer_to_a("select to_state from pawl.history('e', 4) where most_recent"), 'y', 'and so it is logged');
 other('drop trigger "~~~late" on e');
@@ -139,19 +149,24 @@ is(answer_to_a("update e set state = 'z' where id = 5 returning state"), 'z', 'a
 # Names and shapes
 other('alter table t rename column state to condition; alter table t rename to things');
 is(answer_to_a("update things set condition = 'a' where id = 13"), 'PW001', 'renamed');
-other('alter table things drop column n; alter table things add column extra int; alter table things alter column condition type varchar(10)');
+other('alter table things drop column n; alter table things add column extra int; alter table things alter column '
+	. 'condition type varchar(10)');
 is(answer_to_a("update things set condition = 'a', extra = 1 where id = 13"), 'PW001', 'of another shape');
 is(answer_to_a("insert into things (id) values (30) returning condition"), 'a', 'with a default');
 is(answer_to_a("update things set condition = 'b' where id = 30 returning condition"), 'b', 'it moves');
 
 # Partitions
 is(answer_to_a("update p set state = 'y' where id = 1 returning state"), 'y', 'a partition known to the session');
-other("create table p2 partition of p for values in (2); create table p3 (region int not null, id int not null, note text, state text); insert into p3 values (3, 50, '', 'x'); alter table p3 drop column note; alter table p attach partition p3 for values in (3)");
+other("create table p2 partition of p for values in (2); create table p3 (region int not null, id int not null, note "
+	. "text, state text); insert into p3 values (3, 50, '', 'x'); alter table p3 drop column note; alter "
+	. "table p attach "
+	. "partition p3 for values in (3)");
 is(answer_to_a("insert into p values (20, 'y', 2)"), 'PW002', 'a new partition validates');
 is(answer_to_a("update p set state = 'gone' where id = 50"), 'PW001', 'an attached one, of another layout, too');
 is(answer_to_a("update p set state = 'y', region = 2 where id = 50 returning state"), 'y', 'a row moves across');
 other('alter table p detach partition p1');
-is(answer_to_a("update p1 set state = 'whatever' where id = 2 returning state"), 'whatever', 'a detached partition is free')
+is(answer_to_a("update p1 set state = 'whatever' where id = 2 returning state"), 'whatever',
+	'a detached partition is free')
   or diag($a->{stderr});
 $a->quit;
 
@@ -159,8 +174,11 @@ $a->quit;
 for my $encoding (qw(LATIN1 EUC_JP))
 {
 	$node->safe_psql('postgres', "create database in_$encoding encoding '$encoding' locale 'C' template template0");
-	is($node->safe_psql(lc "in_$encoding", "create extension pawl_dag cascade; create extension pawl_bulk; create extension pawl_saga; select check_name from pawl.health() where status = 'error'"), '', "installed in $encoding");
+	is($node->safe_psql(lc "in_$encoding", "create extension pawl_dag cascade; create extension pawl_bulk; create "
+			. "extension pawl_saga; select check_name from pawl.health() where status = 'error'"),
+		'', "installed in $encoding");
 }
-is(one($node, "select string_agg(distinct relation || ' ' || problem, ', ') from pawl.verify()"), 'p row_missing', 'only the rows that were detached are missing');
+is(one($node, "select string_agg(distinct relation || ' ' || problem, ', ') from pawl.verify()"), 'p row_missing',
+	'only the rows that were detached are missing');
 no_crash($node);
 done_testing();

@@ -1,5 +1,6 @@
-# Through pgbouncer in transaction mode: many clients on two sessions of the server, every transaction on whichever is free. What is said
-# for one transaction counts for that one; what server sessions remember (plans, scan positions) serves any client.
+# Through pgbouncer in transaction mode: many clients on two sessions of the server, every transaction on whichever is
+# free. What is said for one transaction counts for that one; what server sessions
+# remember (plans, scan positions) serves any client.
 use strict;
 use warnings;
 use FindBin;
@@ -20,11 +21,13 @@ select pawl.define('job', 'stateDiagram-v2
     waiting --> ready : wake after 1 hour
     done --> [*]
     class running owned');
-create table job (id int primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, due timestamptz, attempts int not null default 0);
+create table job (id int primary key, state text not null default 'ready', owner text, lease timestamptz,
+    token bigint not null default 0, due timestamptz, attempts int not null default 0);
 select pawl.enforce('job', 'state', 'job'), pawl.enable_log('job', 'state'),
     pawl.enable_queue('job', 'state', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts'),
     pawl.enable_timers('job', 'state', due => 'due'),
-    pawl.set_claiming('job', 'state', claim => '{start}', on_expiry => 'expire', retry => '{fail}', backoff => '{"strategy": "none"}');
+    pawl.set_claiming('job', 'state', claim => '{start}', on_expiry => 'expire', retry => '{fail}',
+        backoff => '{"strategy": "none"}');
 insert into job (id) select generate_series(1, 3000);
 SQL
 
@@ -34,16 +37,20 @@ sub ask { return $pooler->ask(@_) }
 wait_until(sub { scalar(ask('select 1')) eq '1' }, 'pgbouncer');
 
 # One client after the other.
-is(ask("begin; select pawl.set_context(processor => 'w1', correlation_id => 'r1'); select count(*) from pawl.claim(null::job, batch => 3); commit;"), "\n3", 'claim with the context of a transaction');
+is(ask("begin; select pawl.set_context(processor => 'w1', correlation_id => 'r1'); select count(*) from "
+	. "pawl.claim(null::job, batch => 3); commit;"), "\n3", 'claim with the context of a transaction');
 my (undef, $error) = ask('select pawl.claim(null::job)');
 like($error, qr/22004/, 'which the next transaction does not have, on whatever session it is');
 is(ask("select pawl.heartbeat('job', 'w1', '1 hour')"), 3, 'heartbeat');
 (undef, $error) = ask("update job set state = 'done' where id = 1");
 like($error, qr/PW004/, 'no processor is set');
-(undef, $error) = ask("begin; select pawl.set_context(processor => 'w1', token => 99); update job set state = 'done' where id = 1; commit;");
+(undef, $error) = ask("begin; select pawl.set_context(processor => 'w1', token => 99); update job set state = 'done' "
+	. "where id = 1; commit;");
 like($error, qr/PW005/, 'an old token, by the context');
-is(ask("begin; select pawl.set_context(processor => 'w1', token => 1); update job set state = 'done' where id = 1; commit;"), '', 'complete by plain SQL in one transaction');
-is(ask("select pawl.fire('job', 2, 'finish', processor => 'w1', token => 1)"), 'done', 'or by a function with all of it as arguments');
+is(ask("begin; select pawl.set_context(processor => 'w1', token => 1); update job set state = 'done' where id "
+	. "= 1; commit;"), '', 'complete by plain SQL in one transaction');
+is(ask("select pawl.fire('job', 2, 'finish', processor => 'w1', token => 1)"), 'done',
+	'or by a function with all of it as arguments');
 is(ask("select pawl.abandon('job', 'w1')"), 1, 'abandon');
 
 # Many clients at once.
@@ -54,7 +61,8 @@ select count(*) from pawl.claim(null::job, batch => 5, lease => '200 ms');
 commit;
 begin;
 select pawl.set_context(processor => 'c:client_id', correlation_id => 'c:client_id');
-select count(*) from pawl.fire_many('job', array(select id from job where owner = 'c:client_id' order by id limit 4), 'finish');
+select count(*)
+    from pawl.fire_many('job', array(select id from job where owner = 'c:client_id' order by id limit 4), 'finish');
 commit;
 SQL
 select pawl.heartbeat('job', 'c:client_id', '200 ms');
@@ -64,26 +72,34 @@ select done from pawl.fire_due('job');
 SQL
 begin;
 select pawl.set_context(processor => 'c:client_id', correlation_id => 'c:client_id', delay => '1 ms');
-select count(*) from pawl.fire_many('job', array(select id from job where owner = 'c:client_id' order by id limit 1), 'fail');
+select count(*)
+    from pawl.fire_many('job', array(select id from job where owner = 'c:client_id' order by id limit 1), 'fail');
 commit;
 SQL
 append_to_file("$folder/$_.sql", $script{$_}) for keys %script;
 my ($out, $err) = ('', '');
-ok(IPC::Run::run(['pgbench', '-n', '-h', $folder, '-p', $port, '-M', 'simple', '-f', "$folder/work.sql\@8", '-f', "$folder/beat.sql\@2", '-f', "$folder/duties.sql\@1",
-		'-f', "$folder/late.sql\@1", '-c', '12', '-j', '2', '-t', '120', 'postgres'], '>', \$out, '2>', \$err), 'twelve clients on two sessions') or diag($err);
+ok(IPC::Run::run(['pgbench', '-n', '-h', $folder, '-p', $port, '-M', 'simple', '-f', "$folder/work.sql\@8", '-f',
+	"$folder/beat.sql\@2", '-f', "$folder/duties.sql\@1",
+		'-f', "$folder/late.sql\@1", '-c', '12', '-j', '2', '-t', '120', 'postgres'], '>', \$out, '2>', \$err),
+	'twelve clients on two sessions') or diag($err);
 cmp_ok(one($node, "select count(*) from job where state = 'done'"), '>', 1000, 'they get their work done');
-is(one($node, "select count(distinct pid) <= 2 from pg_stat_activity where application_name = 'pgbench' and backend_type = 'client backend'"), 't', 'by two sessions');
-is(one($node, "select count(*) from job_transitions where event in ('start', 'finish', 'fail') and processor is distinct from correlation_id and coalesce(correlation_id, '') not in ('', 'r1')"), 0,
+is(one($node, "select count(distinct pid) <= 2 from pg_stat_activity where application_name = 'pgbench' and "
+	. "backend_type = 'client backend'"), 't', 'by two sessions');
+is(one($node, "select count(*) from job_transitions where event in ('start', 'finish', 'fail') and processor is "
+		. "distinct from correlation_id and coalesce(correlation_id, '') not in ('', 'r1')"), 0,
 	'no client acts as the processor of another');
 is(one($node, <<'SQL'), 0, 'the client that ended a job is the one that began it');
-select count(*) from (select event, processor, lag(event) over w as event_before, lag(processor) over w as processor_before
+select count(*)
+    from (select event, processor, lag(event) over w as event_before, lag(processor) over w as processor_before
                         from job_transitions window w as (partition by subject_id order by sort_key)) l
- where event in ('finish', 'fail') and (event_before is distinct from 'start' or processor_before is distinct from processor)
+ where event in ('finish', 'fail')
+     and (event_before is distinct from 'start' or processor_before is distinct from processor)
 SQL
 wait_until(sub { ask("select done = 0 and next_at is null from pawl.reap('job')") eq 't' }, 'all leases to end');
 is(one($node, 'select count(*) from job where owner is not null'), 0, 'in the end everything is free');
 sound($node, 'through the pooler');
-is(scalar(grep { /FATAL|pool_error|closing because: server/ } split /\n/, $pooler->log), 0, 'the pooler has nothing to complain of');
+is(scalar(grep { /FATAL|pool_error|closing because: server/ } split /\n/, $pooler->log), 0,
+	'the pooler has nothing to complain of');
 $pooler->end;
 no_crash($node);
 done_testing();

@@ -1,5 +1,5 @@
-# A worker that sleeps whenever it finds nothing takes every job of several writers without once waiting in vain, whether the library is
-# loaded with the server or by the sessions.
+# A worker that sleeps whenever it finds nothing takes every job of several writers without once waiting in vain,
+# whether the library is loaded with the server or by the sessions.
 use strict;
 use warnings;
 use FindBin;
@@ -31,7 +31,8 @@ select pawl.define('job', 'stateDiagram-v2
     running --> done : finish
     done --> [*]
     running:::owned');
-create table jobs (id bigint generated always as identity primary key, state text not null default 'pending', worker text, lease timestamptz, token bigint);
+create table jobs (id bigint generated always as identity primary key, state text not null default 'pending',
+    worker text, lease timestamptz, token bigint);
 select pawl.enforce('jobs', 'state', 'job'), pawl.enable_log('jobs', 'state'),
     pawl.enable_queue('jobs', 'state', owner => 'worker', lease => 'lease', token => 'token'),
     pawl.set_claiming('jobs', 'state', claim => array['start'], on_expiry => 'expire'),
@@ -41,11 +42,14 @@ SQL
 	local $ENV{PGPORT} = $node->port;
 	local $ENV{PGDATABASE} = 'postgres';
 	my ($in, $out, $err) = ('', '', '');
-	my $worker = IPC::Run::start([ 'python3', $waiter, 'jobs', q{select count(*) from pawl.claim(null::jobs, processor => 'w', batch => 10)} ], '<pipe', \*WORKER, '>', \$out, '2>', \$err);
-	$node->poll_query_until('postgres', "select count(*) = 1 from pg_locks where locktype = 'advisory' and mode = 'ShareLock' and granted and classid = 'jobs'::regclass")
+	my $worker = IPC::Run::start([ 'python3', $waiter, 'jobs', q{select count(*) from pawl.claim(null::jobs,
+		processor => 'w', batch => 10)} ], '<pipe', \*WORKER, '>', \$out, '2>', \$err);
+	$node->poll_query_until('postgres', "select count(*) = 1 from pg_locks where locktype = 'advisory' and mode = "
+		. "'ShareLock' and granted and classid = 'jobs'::regclass")
 		or die 'the worker does not sleep';
 	# slow enough for the worker to sleep most of the time
-	$node->command_ok([ 'pgbench', '-n', '-f', $script, '-c', '4', '-j', '2', '-R', '300', '-T', '4' ], "$way: writers");
+	$node->command_ok([ 'pgbench', '-n', '-f', $script, '-c', '4', '-j', '2', '-R', '300', '-T', '4' ],
+		"$way: writers");
 	# and once more when all is quiet
 	$node->poll_query_until('postgres', "select count(*) = 0 from jobs where state = 'pending'") or die 'jobs are left';
 	$node->safe_psql('postgres', 'insert into jobs default values') for 1 .. 20;

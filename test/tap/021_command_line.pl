@@ -46,17 +46,21 @@ is(scalar(() = $shown =~ /  complete(?:  |$)/mg), 104, 'and has a line for each 
 my $drawn = pawl('export', $task);
 like($drawn, qr/^flowchart TD\n/, 'export draws a flowchart');
 is(scalar(() = $drawn =~ / --> /g), one($node, 'select count(*) from pawl_dag.edges'), 'with every dependency');
-is(scalar @{ pawl('--json', 'history', $task) }, one($node, 'select count(*) from pawl_dag.task_transitions'), 'history has every state change');
+is(scalar @{ pawl('--json', 'history', $task) }, one($node, 'select count(*) from pawl_dag.task_transitions'),
+	'history has every state change');
 
 # What operators do
-define_template($node, '{"name": "fails", "identity_strategy": "always_unique", "steps": [{"name": "one", "handler": "sql:public.missing"}, {"name": "two", "dependencies": ["one"]}]}');
+define_template($node, '{"name": "fails", "identity_strategy": "always_unique", "steps": [{"name": "one", "handler": '
+	. '"sql:public.missing"}, {"name": "two", "dependencies": ["one"]}]}');
 my $failed = pawl('--json', 'start', 'fails')->{task};
 is(end_program(begin_program($node, 'pawld', '--once')), 0, 'pawld runs it');
 is((pawl('follow', $failed))[1], 1, 'follow ends with 1 when the task is blocked');
 like(scalar pawl('show', $failed), qr/^\S+ one  error  no function public\.missing/m, 'show says why')
   or diag(scalar pawl('show', $failed));
-is(pawl('--json', 'retry', $failed, '--reason', 'the function is there now')->{moved}, 1, 'retry goes on from the failed step');
-is(one($node, "select metadata ->> 'reason' from pawl_dag.step_transitions where event = 'ResetForRetry'"), 'the function is there now', 'its reason is logged');
+is(pawl('--json', 'retry', $failed, '--reason', 'the function is there now')->{moved}, 1,
+	'retry goes on from the failed step');
+is(one($node, "select metadata ->> 'reason' from pawl_dag.step_transitions where event = 'ResetForRetry'"),
+	'the function is there now', 'its reason is logged');
 is((pawl('retry', $failed))[1], 3, 'a task that is at work is not retried');
 end_program(begin_program($node, 'pawld', '--once'));
 is(one($node, "select state from pawl_dag.tasks where task_uuid = '$failed'"), 'blocked_by_failures', 'it fails again');
@@ -68,28 +72,35 @@ is($unreasoned, 3, 'a step is not completed by hand without a reason');
 like($why_not, qr/\[22004\]/, 'and the code is there');
 is((pawl('resolve', $failed, '--result', '1'))[1], 2, 'a task has no result');
 is((pawl('resolve', $failed, 'one', '--result', '{', '--reason', 'x'))[1], 2, 'what is no JSON');
-is(pawl('--json', 'resolve', $failed, 'one', '--result', '{"by": "hand"}', '--reason', 'by hand')->{moved}, 1, 'a step is completed by hand');
-is(one($node, "select state || result::text from pawl_dag.steps where task_uuid = '$failed' and name = 'one'"), 'complete{"by": "hand"}', 'with its result');
+is(pawl('--json', 'resolve', $failed, 'one', '--result', '{"by": "hand"}', '--reason', 'by hand')->{moved}, 1,
+	'a step is completed by hand');
+is(one($node, "select state || result::text from pawl_dag.steps where task_uuid = '$failed' and name = 'one'"),
+	'complete{"by": "hand"}', 'with its result');
 is((pawl('cancel', $failed))[1], 0, 'cancel');
-is(one($node, "select t.state || ' ' || string_agg(s.state, ',' order by s.name) from pawl_dag.tasks t join pawl_dag.steps s using (task_uuid) where task_uuid = '$failed' group by t.state"),
+is(one($node, "select t.state || ' ' || string_agg(s.state, ',' order by s.name) from pawl_dag.tasks t join "
+	. "pawl_dag.steps s using (task_uuid) where task_uuid = '$failed' group by t.state"),
 	'cancelled complete,cancelled', 'the task and what is open of it');
 is((pawl('cancel', $failed))[1], 1, 'twice finds nothing to cancel');
 is((pawl('resolve', $failed))[1], 3, 'what has ended is not closed otherwise');
 
 my @history = @{ pawl('--json', 'history', $failed, 'one') };
-is(join(' ', map { $_->{event} // 'begin' } @history[0, 1, 2, -1]), 'begin Enqueue Start CompleteManually', 'history of a step');
+is(join(' ', map { $_->{event} // 'begin' } @history[0, 1, 2, -1]), 'begin Enqueue Start CompleteManually',
+	'history of a step');
 is((pawl('history', $failed, 'nonsense'))[1], 3, 'of one that is not there');
 my $audit = pawl('--json', 'audit', $failed);
-is(join(' ', map { "$_->{step} " . ($_->{success} ? 'good' : 'bad') } @$audit), 'one bad one bad', 'audit: two results of the step, both failures');
+is(join(' ', map { "$_->{step} " . ($_->{success} ? 'good' : 'bad') } @$audit), 'one bad one bad',
+	'audit: two results of the step, both failures');
 
 my $json = PostgreSQL::Test::Utils::tempdir() . '/chain.json';
-PostgreSQL::Test::Utils::append_to_file($json, '{"name": "chain", "identity_strategy": "caller_provided", "steps": [{"name": "a"}, {"name": "b", "dependencies": ["a"]}, {"name": "c", "dependencies": ["b"]}]}');
+PostgreSQL::Test::Utils::append_to_file($json, '{"name": "chain", "identity_strategy": "caller_provided", "steps": '
+	. '[{"name": "a"}, {"name": "b", "dependencies": ["a"]}, {"name": "c", "dependencies": ["b"]}]}');
 like(pawl('--json', 'template', $json)->{template}, qr/^[0-9a-f-]{36}$/, 'template defines a workflow');
 my $chain = pawl('--json', 'start', 'chain', '--key', 'k1', '--context', '{"n": 1}', '--priority', '5')->{task};
 is((pawl('start', 'chain', '--key', 'k1'))[1], 3, 'the same key again is rejected');
 is((pawl('start', 'chain', '--key', 'k2', '--context', '{'))[1], 2, 'a context that is no JSON');
 is(scalar @{ pawl('--json', 'list', '--name', 'chain') }, 1, 'list by name');
-is(pawl('--json', 'cancel', $chain, 'b', '--reason', 'not wanted')->{moved}, 2, 'a step is cancelled with what waits for it');
+is(pawl('--json', 'cancel', $chain, 'b', '--reason', 'not wanted')->{moved}, 2,
+	'a step is cancelled with what waits for it');
 is((pawl('cancel', $chain, 'a', '--descendants', 'reject'))[1], 0, 'a step that no other step waits for any more');
 is(pawl('--json', 'resolve', $chain, '--reason', 'done by phone')->{moved}, 1, 'a task is closed by hand');
 is(pawl('--json', 'show', $chain)->{state}, 'resolved_manually', 'and shows it');
@@ -97,7 +108,8 @@ is(pawl('--json', 'export', $chain)->{mermaid} =~ /cancelled/ ? 1 : 0, 1, 'its d
 
 my $hopeless = pawl('--json', 'start', 'fails')->{task};
 end_program(begin_program($node, 'pawld', '--once'));
-is(pawl('--json', 'resolve', $hopeless, 'one', '--reason', 'skip it')->{moved}, 1, 'a step is resolved without a result');
+is(pawl('--json', 'resolve', $hopeless, 'one', '--reason', 'skip it')->{moved}, 1,
+	'a step is resolved without a result');
 $hopeless = pawl('--json', 'start', 'fails')->{task};
 end_program(begin_program($node, 'pawld', '--once'));
 is(pawl('--json', 'give-up', $hopeless, '--reason', 'no use')->{moved}, 1, 'a blocked task is given up');
@@ -106,7 +118,8 @@ is(pawl('--json', 'retry', $hopeless)->{moved}, 1, 'and starts again');
 
 # Machines
 my $file = PostgreSQL::Test::Utils::tempdir() . '/gate.mmd';
-PostgreSQL::Test::Utils::append_to_file($file, "stateDiagram-v2\n    [*] --> open\n    open --> shut : close\n    shut --> open : open\n    shut --> [*]\n");
+PostgreSQL::Test::Utils::append_to_file($file,
+	"stateDiagram-v2\n    [*] --> open\n    open --> shut : close\n    shut --> open : open\n    shut --> [*]\n");
 is((pawl('check', $file))[1], 0, 'check finds no error');
 is(pawl('--json', 'define', 'gate', $file)->{version}, 1, 'define gives the version');
 like(scalar pawl('diagram', 'gate'), qr/open --> shut : close/, 'diagram prints it');
@@ -129,7 +142,8 @@ sub completed
 	my @words = @_;
 	my $script = pawl('completion');
 	my $list = join ' ', map { "'$_'" } @words;
-	my ($out, $err) = PostgreSQL::Test::Utils::run_command([ 'bash', '-c', "$script\nCOMP_WORDS=($list); COMP_CWORD=$#words; _pawl; echo \"\${COMPREPLY[*]}\"" ]);
+	my ($out, $err) = PostgreSQL::Test::Utils::run_command([ 'bash', '-c',
+		"$script\nCOMP_WORDS=($list); COMP_CWORD=$#words; _pawl; echo \"\${COMPREPLY[*]}\"" ]);
 	return $out;
 }
 is(completed('pawl', 'im'), 'import', 'completion knows the commands');

@@ -12,13 +12,16 @@ $node->safe_psql('postgres', 'create extension pawl_dag');
 
 # A table of one's own
 $node->safe_psql('postgres', fixture('../../examples/table_worker/table.sql'));
-$node->safe_psql('postgres', q{insert into jobs (payload) select jsonb_build_object('n', g) from generate_series(1, 60) g});
+$node->safe_psql('postgres',
+	q{insert into jobs (payload) select jsonb_build_object('n', g) from generate_series(1, 60) g});
 my $daemon = begin_program($node, 'pawld', '--longest-poll-ms', '100');  # retries wait for their time
 my @jobs = map { begin_program($node, 'example_table_worker') } 1 .. 2;
 is(end_program($_), 0, 'a worker on a table ends well') or diag($_->{err}) for @jobs;
-is(one($node, q{select string_agg(state || ' ' || n, ', ' order by state) from (select state, count(*) n from jobs group by state) x}),
+is(one($node, q{select string_agg(state || ' ' || n, ', ' order by state)
+	from (select state, count(*) n from jobs group by state) x}),
 	'done 54, failed 6', 'every job is done but each tenth, which failed for good');
-is(one($node, q{select count(*) from jobs where attempts <> case when (payload ->> 'n')::int % 3 = 0 and (payload ->> 'n')::int % 10 <> 0 then 2 else 1 end}),
+is(one($node, q{select count(*) from jobs where attempts <> case when (payload ->> 'n')::int % 3 = 0
+	and (payload ->> 'n')::int % 10 <> 0 then 2 else 1 end}),
 	'0', 'each third was tried twice, the others once');
 my ($succeeded, $failed) = (0, 0);
 for (@jobs) { my @n = $_->{out} =~ /(\d+) succeeded, (\d+) failed, 0 dropped/; $succeeded += $n[0]; $failed += $n[1] }
@@ -38,8 +41,10 @@ is(end_program($daemon, 'TERM'), 0, 'pawld ends well');
 # Tasks in the caller's transaction, errors as types
 my $orders = begin_program($node, 'example_orders');
 is(end_program($orders), 0, 'the orders example ends well') or diag($orders->{err});
-like($orders->{out}, qr/^order 1 is task [0-9a-f-]{36}\na second task for order 1: 23505\nno template sip_order\n$/, 'and says what it should');
-is(one($node, 'select count(*) from pawl_dag.tasks t join orders o on o.task = t.task_uuid'), '1', 'one order, one task');
+like($orders->{out}, qr/^order 1 is task [0-9a-f-]{36}\na second task for order 1: 23505\nno template sip_order\n$/,
+	'and says what it should');
+is(one($node, 'select count(*) from pawl_dag.tasks t join orders o on o.task = t.task_uuid'), '1',
+	'one order, one task');
 is(one($node, 'select count(*) from pawl_dag.tasks'), '1', 'what was not committed never began');
 
 # Flows: a graph with a decider, one bank after the other, failures with types
@@ -55,7 +60,8 @@ SUCCESS: 4 of 4 tasks ended, {"amount":5000,"bank":"south","customer":"Bob","fee
 REVERTED: 3 of 4 tasks ended, {"amount":9000,"customer":"Mallory"}, errors {"pay":{"message":"the passport belongs to another person","type":"fraud"}}
 REVERTED: 4 of 4 tasks ended, {"amount":100,"customer":"Eve"}, errors {"letter":{"message":"no address","type":"permanent"}}
 OUT
-is(one($node, 'select count(*) from pawl_saga.flows f join loans l on l.flow = f.flow_uuid'), '4', 'one loan, one flow');
+is(one($node, 'select count(*) from pawl_saga.flows f join loans l on l.flow = f.flow_uuid'), '4',
+	'one loan, one flow');
 is(one($node, 'select count(*) from pawl_saga.flows'), '4', 'what was not committed never began');
 is(one($node, 'select count(*) from pawl_saga.verify()'), '0', 'the flows are sound');
 

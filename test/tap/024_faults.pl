@@ -1,6 +1,6 @@
-# An accident at each statement that worker and daemon send: the connection is cut before the server hears of it or after it has done it,
-# the program is killed, the backend is, the whole server is. Then every task ends well, no result counts twice, nothing is lost.
-# PAWL_LONG=1: every accident at every statement.
+# An accident at each statement that worker and daemon send: the connection is cut before the server hears of it or
+# after it has done it, the program is killed, the backend is, the whole server is. Then every task ends well, no result
+# counts twice, nothing is lost. PAWL_LONG=1: every accident at every statement.
 use strict;
 use warnings;
 use FindBin;
@@ -30,7 +30,8 @@ sub begin_task
 {
 	++$tasks;
 	wait_until(sub {
-		my ($begun, undef, $err) = tried($node, "select pawl_dag.start_task('work', '{\"n\": $tasks}', identity_key => '$tasks')");
+		my ($begun, undef, $err) =
+			tried($node, "select pawl_dag.start_task('work', '{\"n\": $tasks}', identity_key => '$tasks')");
 		$begun || $err =~ /tasks_namespace_name_identity_key_key/ }, 'a task that begins');
 	return;
 }
@@ -44,7 +45,8 @@ for my $name (qw(example_worker pawld))
 	my ($other) = grep { $_ ne $name } keys %program;
 	my $helper = begin_program($node, @{ $program{$other} });
 	# what the daemon does seldom, and when it begins
-	my $accidents = Accidents->new(node => $node, program => $program{$name}, work => \&begin_task, at_start => qr/prune_events|time_out_tasks/);
+	my $accidents = Accidents->new(node => $node, program => $program{$name}, work => \&begin_task,
+		at_start => qr/prune_events|time_out_tasks/);
 	# What it sends: in quiet, and after a loss.
 	begin_task() for 1 .. 3;
 	ok(all_ended($node, 'work'), "$name works through a proxy");
@@ -57,7 +59,8 @@ for my $name (qw(example_worker pawld))
 
 	$accidents->happen_at_each('cut', @statements);
 	is(join("\n", $accidents->missed(@statements)), '', "an accident at each statement of $name");
-	my @telling = $ENV{PAWL_LONG} ? @statements : grep { /pawl_dag\.(claim|report|orchestrate|work_sql_steps)|pawl\.reap/ } @statements;
+	my @telling = $ENV{PAWL_LONG} ? @statements
+		: grep { /pawl_dag\.(claim|report|orchestrate|work_sql_steps)|pawl\.reap/ } @statements;
 	$accidents->happen($_, 'program', @telling) for qw(before after);
 	@telling = grep { /pawl_dag\.(claim|report|orchestrate|work_sql_steps)/ } @telling unless $ENV{PAWL_LONG};
 	for my $when ($ENV{PAWL_LONG} ? qw(before after) : 'after')
@@ -78,7 +81,8 @@ for my $when (qw(before after))
 {
 	my $run = begin_through($proxy, $node, @{ $program{example_worker} });
 	# a step may be over before the test looks
-	wait_until(sub { begin_task(); one($node, q{select count(*) from pawl_dag.steps where state = 'in_progress'}) > 0 }, 'a step at work');
+	wait_until(sub { begin_task(); one($node, q{select count(*) from pawl_dag.steps where state = 'in_progress'}) > 0 },
+		'a step at work');
 	$proxy->arm([ 'SELECT pawl.abandon', $when, 'cut' ]);
 	is(end_program($run, 'TERM'), 0, "a drain that is cut $when it gives work back ends well");
 	is($proxy->fired, 1, 'and was cut');
@@ -88,21 +92,28 @@ ok(all_ended($node, 'work'), 'every task ends');
 end_program($_, 'TERM') for $worker, $daemon;
 $proxy->end;
 
-is(one($node, q{select string_agg(distinct t.state || ' ' || s.state, ',') from pawl_dag.tasks t join pawl_dag.steps s using (task_uuid)}), 'complete complete', 'every task and step is complete');
+is(one($node, q{select string_agg(distinct t.state || ' ' || s.state, ',') from pawl_dag.tasks t
+	join pawl_dag.steps s using (task_uuid)}), 'complete complete', 'every task and step is complete');
 is(one($node, 'select count(*) from pawl_dag.tasks'), $tasks, 'every task that was begun is there, once');
 is(one($node, <<'SQL'), 4 * $tasks, 'no result counts twice');
 select count(*) from (
     select from pawl_dag.step_transitions where to_state in ('enqueued_for_orchestration', 'complete')
-     group by task_uuid, step_uuid having count(*) filter (where to_state = 'complete') = 1 and count(*) filter (where to_state <> 'complete') = 1) x
+     group by task_uuid, step_uuid
+     having count(*) filter (where to_state = 'complete') = 1 and count(*) filter (where to_state <> 'complete') = 1) x
 SQL
-is(one($node, 'select count(*) || $$ $$ || count(distinct step_uuid) || $$ $$ || bool_and(success) from pawl_dag.step_result_audit'), join(' ', (4 * $tasks) x 2, 'true'),
+is(one($node, 'select count(*) || $$ $$ || count(distinct step_uuid) || $$ $$ || bool_and(success) from '
+	. 'pawl_dag.step_result_audit'), join(' ', (4 * $tasks) x 2, 'true'),
 	'the audit has exactly one row a result');
-is(one($node, 'select count(*) || $$ $$ || count(distinct task) from called'), "$tasks $tasks", 'a SQL step did what it does exactly once');
-is(one($node, q{select count(*) from pawl_dag.steps where handler = 'sleep' and not result ? 'slept' or handler <> 'sleep' and result <> '{"by": "sql"}'}), 0, 'the results are there');
+is(one($node, 'select count(*) || $$ $$ || count(distinct task) from called'), "$tasks $tasks",
+	'a SQL step did what it does exactly once');
+is(one($node, q{select count(*) from pawl_dag.steps where handler = 'sleep' and not result ? 'slept'
+	or handler <> 'sleep' and result <> '{"by": "sql"}'}), 0, 'the results are there');
 is(one($node, <<'SQL'), 0, 'no step begins before its parents are complete');
 select count(*) from pawl_dag.edges e
-  join pawl_dag.step_transitions p on p.task_uuid = e.task_uuid and p.step_uuid = e.parent_uuid and p.to_state = 'complete'
-  join pawl_dag.step_transitions c on c.task_uuid = e.task_uuid and c.step_uuid = e.child_uuid and c.to_state = 'in_progress'
+  join pawl_dag.step_transitions p on p.task_uuid = e.task_uuid and p.step_uuid = e.parent_uuid
+      and p.to_state = 'complete'
+  join pawl_dag.step_transitions c on c.task_uuid = e.task_uuid and c.step_uuid = e.child_uuid
+      and c.to_state = 'in_progress'
  where c.created_at < p.created_at
 SQL
 sound($node, 'after all accidents');

@@ -15,13 +15,15 @@ create function step() returns void language plpgsql as $$
 declare said jsonb;
 begin
     perform from pawl_dag.orchestrate();
-    select jsonb_agg(jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'fence', c.fence, 'result', 1)) into said
+    select jsonb_agg(jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'fence', c.fence, 'result',
+        1)) into said
       from pawl.claim(null::pawl_dag.steps, 'Start', '00000000-0000-7000-8000-00000000000a', queue => 'default') c;
     perform from pawl_dag.report(said, '00000000-0000-7000-8000-00000000000a');
     perform from pawl_dag.orchestrate();
 end $$;
 SQL
-define_template($node, '{"name": "line", "steps": [{"name": "a"}, {"name": "b", "dependencies": ["a"]}, {"name": "c", "dependencies": ["b"]}, {"name": "d", "dependencies": ["c"]}]}');
+define_template($node, '{"name": "line", "steps": [{"name": "a"}, {"name": "b", "dependencies": ["a"]}, {"name": "c", '
+	. '"dependencies": ["b"]}, {"name": "d", "dependencies": ["c"]}]}');
 my $task = one($node, q(select pawl_dag.start_task('line')));
 
 my $terminal = Terminal->new($node, 'pawl', 'follow', $task);

@@ -1,6 +1,7 @@
-# An accident at each statement of row worker and daemon, in every phase of bulk operations: the connection is cut before the server hears of
-# it or after it has done it, the program is killed, the backend is, the whole server is; other workers and daemons go on. Then every row is
-# at rest, no step of a row counts twice, the counters are a recount, each rest has one terminal event. PAWL_LONG=1: every accident everywhere.
+# An accident at each statement of row worker and daemon, in every phase of bulk operations: the connection is cut
+# before the server hears of it or after it has done it, the program is killed, the backend is, the whole server is;
+# other workers and daemons go on. Then every row is at rest, no step of a row counts twice, the counters are a recount,
+# each rest has one terminal event. PAWL_LONG=1: every accident everywhere.
 use strict;
 use warnings;
 use FindBin;
@@ -15,13 +16,21 @@ my $node = new_cluster('main', conf => 'max_connections = 60');
 $node->safe_psql('postgres', 'create extension pawl_bulk cascade');
 $node->safe_psql('postgres', <<'SQL');
 create table public.noted (operation uuid, row_number bigint, place text);
-create function public.checked(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, code text, message text) language sql as
-    $$ select n, 'odd', 'is no address' from unnest(row_numbers, rows) u(n, r) where r ->> 'Assignment' !~ '^[0-9A-F]{6}$' $$;
-create function public.note(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text) language sql as
-    $$ insert into public.noted select note.operation, unnest(row_numbers), 'note'; select null::bigint, null::text where false $$;
-create function public.file(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text) language sql as
-    $$ insert into public.noted select file.operation, unnest(row_numbers), 'file'; select null::bigint, null::text where false $$;
-select pawl_bulk.define('{"name": "faults", "row_id": "Assignment", "is_retryable": true, "track_row_data": true, "max_takeovers": 1000, "validators": ["public.checked"], "steps": [
+create function public.checked(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[])
+    returns table (row_number bigint, code text, message text) language sql as
+    $$ select n, 'odd',
+        'is no address' from unnest(row_numbers, rows) u(n, r) where r ->> 'Assignment' !~ '^[0-9A-F]{6}$' $$;
+create function public.note(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[])
+    returns table (row_number bigint, message text) language sql as
+    $$ insert into public.noted select note.operation, unnest(row_numbers), 'note';
+            select null::bigint, null::text where false $$;
+create function public.file(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[])
+    returns table (row_number bigint, message text) language sql as
+    $$ insert into public.noted select file.operation, unnest(row_numbers), 'file';
+            select null::bigint, null::text where false $$;
+select pawl_bulk.define(
+    '{"name": "faults", "row_id": "Assignment", "is_retryable": true, "track_row_data": true, "max_takeovers": 1000,
+    "validators": ["public.checked"], "steps": [
     {"name": "note", "handler": "sql:public.note"},
     {"name": "register", "handler": "devices", "max_retries": 1, "backoff": {"base": "20 ms", "jitter": 0}},
     {"name": "activate", "kind": "poll", "handler": "devices", "poll_interval": "20 ms", "timeout": "10 min"},
@@ -37,29 +46,35 @@ my $operations = 0;
 sub begin_operation
 {
 	++$operations;
-	asked($node, "select pawl_bulk.signal(operation, 'row-1') from pawl_bulk.submit('faults', rows => '$rows', idempotency_key => '$operations')");
+	asked($node, "select pawl_bulk.signal(operation, 'row-1') from pawl_bulk.submit('faults', rows => '$rows', "
+		. "idempotency_key => '$operations')");
 	return;
 }
 
 # What people outside do: signals for rows that wait, a retry of what failed. Each once more does no harm.
 sub attend
 {
-	tried($node, q{select pawl_bulk.signal(k.operation, k.key) from pawl_bulk.signal_keys k join pawl_bulk.work w using (operation, row_number, step_index) where w.kind = 'signal' order by k.operation, k.key;
-		select pawl_bulk.retry(o.operation) from pawl_bulk.operations o where o.status = 'CompletedWithErrors' and o.retry_count = 0 and o.definition = 'faults'});
+	tried($node, q{select pawl_bulk.signal(k.operation, k.key) from pawl_bulk.signal_keys k join pawl_bulk.work w
+                  using (operation, row_number, step_index) where w.kind = 'signal' order by k.operation, k.key;
+		select pawl_bulk.retry(o.operation) from pawl_bulk.operations o
+			where o.status = 'CompletedWithErrors' and o.retry_count = 0 and o.definition = 'faults'});
 	return;
 }
 
 sub all_at_rest
 {
-	return wait_until(sub { attend(); asked($node, q{select count(*) from pawl_bulk.operations where completed_at is null or retry_count = 0}) eq '0' }, 'all operations to end');
+	return wait_until(sub { attend(); asked($node, q{select count(*) from pawl_bulk.operations
+		where completed_at is null or retry_count = 0}) eq '0' }, 'all operations to end');
 }
 
-my %program = (example_devices => [ 'example_devices', 600, 200 ], pawld => [ 'pawld', '--longest-poll-ms', 100, '--batch', 3 ]);
+my %program = (example_devices => [ 'example_devices', 600, 200 ],
+	pawld => [ 'pawld', '--longest-poll-ms', 100, '--batch', 3 ]);
 for my $name (qw(example_devices pawld))
 {
 	my @helpers = map { begin_program($node, @{ $program{$_} }) } qw(pawld example_devices);
 	# events are pruned once a minute, and when the daemon begins
-	my $accidents = Accidents->new(node => $node, program => $program{$name}, work => \&begin_operation, meanwhile => \&attend, at_start => qr/prune_events/);
+	my $accidents = Accidents->new(node => $node, program => $program{$name}, work => \&begin_operation,
+		meanwhile => \&attend, at_start => qr/prune_events/);
 	begin_operation() for 1 .. 3;
 	ok(all_at_rest(), "$name works through a proxy");
 	$accidents->proxy->arm([ $name eq 'pawld' ? 'SELECT done' : 'SELECT * FROM pawl_bulk.claim', 'after', 'cut' ]);
@@ -85,20 +100,27 @@ for my $name (qw(example_devices pawld))
 my @programs = map { begin_program($node, @{ $program{$_} }) } qw(pawld pawld example_devices example_devices);
 my $proxy = FaultProxy->new($node->host . '/.s.PGSQL.' . $node->port);
 sub pawl_through { my $run = begin_through($proxy, $node, 'pawl', @_); return (end_program($run), $run->{out}) }
-for my $case ([ 'before', 'cut', 0, 0 ], [ 'after', 'cut', 1, 3 ], [ 'after', 'backend', 1, 3 ], [ 'after', 'server', 1, 3 ])
+for my $case ([ 'before', 'cut', 0, 0 ], [ 'after', 'cut', 1, 3 ], [ 'after', 'backend', 1, 3 ],
+	[ 'after', 'server', 1, 3 ])
 {
 	my ($when, $what, $signalled, $retried) = @$case;
 	begin_operation();
 	my $operation = one($node, "select operation from pawl_bulk.operations where idempotency_key = '$operations'");
-	$node->poll_query_until('postgres', "select count(*) = 1 from pawl_bulk.work where operation = '$operation' and kind = 'signal' and row_number = 2") or die;
+	$node->poll_query_until('postgres', "select count(*) = 1 from pawl_bulk.work where operation = '$operation' and "
+			. "kind = 'signal' and row_number = 2") or die;
 	for my $act ([ 'signal', $signalled, 'row-2' ], [ 'retry', $retried ])
 	{
 		my ($command, $again, @more) = @$act;
-		wait_until(sub { $node->psql('postgres', qq{select pawl_bulk.signal(k.operation, k.key) from pawl_bulk.signal_keys k join pawl_bulk.work w using (operation, row_number, step_index) where w.kind = 'signal' and k.operation = '$operation'});
-			one($node, "select status from pawl_bulk.operations where operation = '$operation'") eq 'CompletedWithErrors' }, 'rest') if $command eq 'retry';
+		wait_until(sub { $node->psql('postgres', qq{select pawl_bulk.signal(k.operation, k.key)
+			from pawl_bulk.signal_keys k join pawl_bulk.work w using (operation, row_number, step_index)
+			where w.kind = 'signal' and k.operation = '$operation'});
+			one($node, "select status from pawl_bulk.operations where operation = '$operation'")
+				eq 'CompletedWithErrors' }, 'rest') if $command eq 'retry';
 		my $life = server_life($node);
-		$proxy->arm([ $command eq 'signal' ? 'SELECT pawl_bulk.signal' : 'SELECT * FROM pawl_bulk.retry', $when, $what eq 'server' ? 'cut' : $what ]);
-		is((pawl_through('bulk', $command, $operation, @more))[0], 4, "$command, cut off $when it was done ($what): exit status");
+		$proxy->arm([ $command eq 'signal' ? 'SELECT pawl_bulk.signal'
+			: 'SELECT * FROM pawl_bulk.retry', $when, $what eq 'server' ? 'cut' : $what ]);
+		is((pawl_through('bulk', $command, $operation, @more))[0], 4,
+			"$command, cut off $when it was done ($what): exit status");
 		ok(wait_until(sub { $proxy->fired == 1 }, 'the proxy to tell of it'), 'there was an accident');
 		if ($what eq 'server') { kill_server($node); $node->start }
 		wait_until(sub { server_life($node) ne $life }, 'the server to begin again') if $what eq 'backend';
@@ -110,18 +132,32 @@ $proxy->end;
 is(end_program($_, 'TERM'), 0, "$_->{name} ends well") or diag($_->{err}) for @programs;
 
 note("$operations operations");
-is(one($node, q{select count(*) from pawl_bulk.operations}), $operations, 'every operation that was begun is there, once');
-is(one($node, q{select string_agg(distinct status || ' ' || retry_count || ' ' || (select string_agg(l.state || ' ' || l.step_name, ',' order by l.row_number) from pawl_bulk.latest_records l where l.operation = o.operation), '; ') from pawl_bulk.operations o}),
-	'CompletedWithErrors 1 ' . join(',', ('Completed file') x 4, 'Failed validation', 'Completed file'), 'every row is where it must be');
-is(one($node, q{select string_agg(distinct concat_ws(' ', total_rows, successful_rows, failed_rows), ',') from pawl_bulk.status}), '6 5 1', 'so say the counters');
-is(one($node, q{select count(*) from pawl_bulk.operations o, pawl_bulk.recount(o.operation) c where c.differs}), 0, 'which are a recount');
-is(one($node, q{select count(*) from (select from pawl_bulk.record_transitions where to_state = 'Completed' group by operation, row_number, step_index having count(*) <> 1) x}), 0, 'no step of a row is complete twice');
-is(one($node, q{select count(*) from pawl_bulk.record_transitions where to_state = 'Completed'}), 25 * $operations, 'and each is once');
-is(one($node, q{select count(*) from (select from pawl_bulk.record_transitions group by operation, row_number, step_index
-	having count(*) filter (where to_state = 'Running') <> 1 + count(*) filter (where from_state = 'Failed')) x}), 0, 'no attempt begins twice');
-is(one($node, q{select string_agg(distinct row_number || ' ' || step_index || ' ' || attempt, ',') || ' ' || count(*) from pawl_bulk.retry_history}), "4 1 0 $operations", 'one retry, of one row');
-is(one($node, q{select count(*) || ' ' || count(distinct (operation, row_number, place)) from public.noted}), join(' ', (10 * $operations) x 2), 'what SQL steps write is written exactly once');
-is(one($node, q{select string_agg(distinct t, '; ') from (select string_agg(type, ',' order by event) as t from pawl_bulk.events where type in ('Completed', 'CompletedWithErrors', 'Failed', 'Cancelled', 'RetrySubmitted') group by operation) x}),
+is(one($node, q{select count(*) from pawl_bulk.operations}), $operations,
+	'every operation that was begun is there, once');
+is(one($node, q{select string_agg(distinct status || ' ' || retry_count || ' ' ||
+	(select string_agg(l.state || ' ' || l.step_name, ',' order by l.row_number) from pawl_bulk.latest_records l
+	where l.operation = o.operation), '; ') from pawl_bulk.operations o}),
+	'CompletedWithErrors 1 ' . join(',', ('Completed file') x 4, 'Failed validation', 'Completed file'),
+	'every row is where it must be');
+is(one($node, q{select string_agg(distinct concat_ws(' ', total_rows, successful_rows, failed_rows), ',')
+	from pawl_bulk.status}), '6 5 1', 'so say the counters');
+is(one($node, q{select count(*) from pawl_bulk.operations o, pawl_bulk.recount(o.operation) c where c.differs}), 0,
+	'which are a recount');
+is(one($node, q{select count(*) from (select from pawl_bulk.record_transitions where to_state = 'Completed'
+	group by operation, row_number, step_index having count(*) <> 1) x}), 0, 'no step of a row is complete twice');
+is(one($node, q{select count(*) from pawl_bulk.record_transitions where to_state = 'Completed'}), 25 * $operations,
+	'and each is once');
+is(one($node,
+		q{select count(*) from (select from pawl_bulk.record_transitions group by operation, row_number, step_index
+	having count(*) filter (where to_state = 'Running') <> 1 + count(*) filter (where from_state = 'Failed')) x}),
+	0, 'no attempt begins twice');
+is(one($node, q{select string_agg(distinct row_number || ' ' || step_index || ' ' || attempt, ',') || ' ' || count(*)
+	from pawl_bulk.retry_history}), "4 1 0 $operations", 'one retry, of one row');
+is(one($node, q{select count(*) || ' ' || count(distinct (operation, row_number, place)) from public.noted}),
+	join(' ', (10 * $operations) x 2), 'what SQL steps write is written exactly once');
+is(one($node,
+	q{select string_agg(distinct t, '; ') from (select string_agg(type, ',' order by event) as t from pawl_bulk.events
+	where type in ('Completed', 'CompletedWithErrors', 'Failed', 'Cancelled', 'RetrySubmitted') group by operation) x}),
 	'CompletedWithErrors,RetrySubmitted,CompletedWithErrors', 'one terminal event for each rest');
 is(one($node, q{select count(*) from pawl_bulk.work}), 0, 'nothing is left to do');
 is(one($node, 'select count(*) from pawl_bulk.verify()'), '0', 'verify of the pack finds nothing');

@@ -1,5 +1,5 @@
-# What docs/saga.md shows can be pasted, in the order of the page. Flows under way are dumped and restored with all that belongs to them, and go on there as they do here. A server that crashes loses nothing
-# that was committed.
+# What docs/saga.md shows can be pasted, in the order of the page. Flows under way are dumped and restored with all that
+# belongs to them, and go on there as they do here. A server that crashes loses nothing that was committed.
 use strict;
 use warnings;
 use FindBin;
@@ -22,16 +22,20 @@ begin
         did := false;
         for c in select * from pawl_saga.claim('w', 'default', 1) loop
             did := true;
-            perform from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
-                || case when c.action || ' ' || c.name = any (failing) then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end), 'w');
+            perform from pawl_saga.report(
+                jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+                || case when c.action || ' '
+                || c.name = any (failing) then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end), 'w');
         end loop;
     end loop;
 end $$;
 create function define(name text, steps text, more text default '') returns uuid language sql as
 $$ select pawl_saga.define(format('{"flow": "linear", "name": "%s"%s, "children": [%s]}', name, more, steps)::jsonb) $$;
 select define('leased', '{"task": "a"}, {"task": "held", "queue": "held"}, {"task": "b"}');
-select define('waiting', '{"task": "a"}, {"task": "signal", "signal": "go", "provides": "word"}, {"task": "b", "requires": ["word"]}');
-select define('backing off', '{"task": "a"}, {"task": "fails first"}', ', "retry": {"retry": "Times", "name": "again", "attempts": 2, "backoff": {"strategy": "linear", "base": "1 h"}}');
+select define('waiting',
+    '{"task": "a"}, {"task": "signal", "signal": "go", "provides": "word"}, {"task": "b", "requires": ["word"]}');
+select define('backing off', '{"task": "a"}, {"task": "fails first"}',
+    ', "retry": {"retry": "Times", "name": "again", "attempts": 2, "backoff": {"strategy": "linear", "base": "1 h"}}');
 select define('broken', '{"task": "a"}, {"task": "stuck"}, {"task": "fails"}');
 select define('suspended', '{"task": "a"}, {"task": "b"}');
 select define('posted', '{"task": "a"}');
@@ -45,11 +49,15 @@ select pawl_saga.alter_flow(flow_uuid) from pawl_saga.flows where name = 'suspen
 select pawl_saga.post('one', 'posted');
 select pawl_saga.claim_job(pawl_saga.post('two'), 'conductor');
 SQL
-my $picture = join ' union all ', map { "select '$_', count(*), md5(string_agg(t::text, '|' order by t::text)) from pawl_saga.$_ t" }
-  qw(definitions nodes edges votes parameters flows runs tasks retries junctions attempts intentions signals jobs flow_transitions_log task_transitions_log retry_transitions_log job_transitions_log);
+my $picture = join ' union all ',
+	map { "select '$_', count(*), md5(string_agg(t::text, '|' order by t::text)) from pawl_saga.$_ t" }
+  qw(definitions nodes edges votes parameters flows runs tasks retries junctions attempts
+      intentions signals jobs flow_transitions_log task_transitions_log
+      retry_transitions_log job_transitions_log);
 my $original = one($node, $picture);
 is(one($node, q(select string_agg(name || ' ' || state, ', ' order by name) from pawl_saga.flows)),
-	'backing off RUNNING, broken FAILURE, leased RUNNING, suspended SUSPENDED, waiting RUNNING', 'flows in several states');
+	'backing off RUNNING, broken FAILURE, leased RUNNING, suspended SUSPENDED, waiting RUNNING',
+	'flows in several states');
 is(one($node, 'select count(*) from pawl_saga.verify()'), 0, 'all is well before');
 
 # Everything that was begun comes to its end, whichever worker does it.
@@ -59,10 +67,14 @@ sub goes_on
 	is(one($node, $picture, $database), $original, "$name: everything is there");
 	is(one($node, 'select count(*) from pawl_saga.verify()', $database), 0, "$name: and fits together");
 	sound($node, $name, $database);
-	rejected($node, "update pawl_saga.flows set state = 'SUCCESS' where state = 'SUSPENDED'", 'PW001', "$name: flows are validated", $database);
+	rejected($node, "update pawl_saga.flows set state = 'SUCCESS' where state = 'SUSPENDED'", 'PW001',
+		"$name: flows are validated", $database);
 	rejected($node, "update pawl_saga.nodes set name = 'x'", 'PW006', "$name: definitions are immutable", $database);
 	is(one($node, <<'SQL', $database), 't', "$name: the worker that had claimed the task reports");
-select r.ok from pawl_saga.tasks t, pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', t.flow_uuid, 'node', t.node, 'fence', t.fence, 'result', 1)), 'claimer') r where t.worker = 'claimer'
+select r.ok
+    from pawl_saga.tasks t, pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', t.flow_uuid, 'node',
+            t.node, 'fence', t.fence, 'result', 1)), 'claimer') r
+    where t.worker = 'claimer'
 SQL
 	$node->safe_psql($database, <<'SQL');
 select pawl_saga.signal(flow_uuid, 'go', '"now"') from pawl_saga.flows where name = 'waiting';
@@ -75,8 +87,10 @@ select work();
 select done from pawl_saga.conduct();
 SQL
 	is(one($node, q(select string_agg(name || ' ' || state, ', ' order by name) from pawl_saga.flows), $database),
-		'backing off SUCCESS, broken REVERTED, leased SUCCESS, posted SUCCESS, suspended SUCCESS, waiting SUCCESS', "$name: all flows end");
-	is(one($node, q(select string_agg(name || ' ' || state, ', ' order by name) from pawl_saga.jobs), $database), 'one COMPLETE, two CLAIMED', "$name: as does the job");
+		'backing off SUCCESS, broken REVERTED, leased SUCCESS, posted SUCCESS, suspended SUCCESS, waiting SUCCESS',
+		"$name: all flows end");
+	is(one($node, q(select string_agg(name || ' ' || state, ', ' order by name) from pawl_saga.jobs), $database),
+		'one COMPLETE, two CLAIMED', "$name: as does the job");
 	is(one($node, 'select count(*) from pawl_saga.verify()', $database), 0, "$name: nothing is wrong in the end");
 	sound($node, "$name, in the end", $database);
 	return;
@@ -90,7 +104,8 @@ for my $way (['psql', 'plain'], ['pg_restore', 'custom'])
 	local $ENV{PGOPTIONS} = '-c pawl.restoring=on';
 	$node->command_ok(['pg_dump', '-F', $format, '-f', "$dir/$format", 'postgres'], "pg_dump -F $format");
 	$node->safe_psql('postgres', "create database $format template template0");
-	my @command = $program eq 'psql' ? ('psql', '-X', '-q', '-o', '/dev/null', '-v', 'ON_ERROR_STOP=1', '-d', $format, '-f', "$dir/$format")
+	my @command = $program eq 'psql'
+		? ('psql', '-X', '-q', '-o', '/dev/null', '-v', 'ON_ERROR_STOP=1', '-d', $format, '-f', "$dir/$format")
 	  : ('pg_restore', '--exit-on-error', '-d', $format, "$dir/$format");
 	$node->command_ok(\@command, "restored by $program");
 	local $ENV{PGOPTIONS} = '';
@@ -106,14 +121,21 @@ accepted($node, 'create extension pawl_saga', 'and comes again');
 # The page, in a database of its own.
 $node->safe_psql('postgres', 'create database page');
 my $page = slurp_file("$FindBin::Bin/../../docs/saga.md");
-gives_what_it_says(name => 'docs/saga.md', text => $page, psql => [ 'psql', '-d', $node->connstr('page') ], folder => $dir);
-is(one($node, q(select string_agg(coalesce(inputs ->> 'town', name) || ' ' || state, ', ' order by created_at) from pawl_saga.flows), 'page'),
-	'Rome SUCCESS, Oslo REVERTED, letter RUNNING, order RUNNING, hard REVERTED, Bonn SUCCESS, Rome SUCCESS', 'and they end as the page says');
-is(one($node, q(select string_agg(what || ' ' || n, ', ' order by what) from (select what, count(*) n from bookings where not cancelled group by what) b), 'page'), 'car 3, flight 3, hotel 3, letter 1', 'no booking of what was reverted stands');
+gives_what_it_says(name => 'docs/saga.md', text => $page, psql => [ 'psql', '-d', $node->connstr('page') ],
+	folder => $dir);
+is(one($node, q(select string_agg(coalesce(inputs ->> 'town', name) || ' ' || state, ', ' order by created_at)
+	from pawl_saga.flows), 'page'),
+	'Rome SUCCESS, Oslo REVERTED, letter RUNNING, order RUNNING, hard REVERTED, Bonn SUCCESS, Rome SUCCESS',
+	'and they end as the page says');
+is(one($node, q(select string_agg(what || ' ' || n, ', ' order by what)
+		from (select what, count(*) n from bookings where not cancelled group by what) b), 'page'),
+	'car 3, flight 3, hotel 3, letter 1', 'no booking of what was reverted stands');
 my $reference = slurp_file("$FindBin::Bin/../../docs/reference.md");
 my ($section) = $reference =~ /^(## Sagas.*?)^## /ms;
 my $missing = join "\n", grep { $section !~ /\b\Q$_\E\(/ } split /\n/,
-  one($node, q{select distinct p.proname from pg_proc p where p.pronamespace = 'pawl_saga'::regnamespace and p.proname !~ '^_'
-      and p.proname not in ('may_execute', 'may_revert', 'may_lose_another', 'flow_begins_anew', 'flow_of_retry_begins_anew', 'conductor') order by 1}, 'page');
+  one($node,
+      q{select distinct p.proname from pg_proc p where p.pronamespace = 'pawl_saga'::regnamespace and p.proname !~ '^_'
+      and p.proname not in ('may_execute', 'may_revert', 'may_lose_another', 'flow_begins_anew',
+          'flow_of_retry_begins_anew', 'conductor') order by 1}, 'page');
 is($missing, '', 'every public function is in the reference');
 done_testing();

@@ -9,7 +9,8 @@ use PawlTest;
 use Test::More;
 
 my $node = api_cluster('http', qw(pawl_dag));
-define_template($node, '{"name": "order", "steps": [{"name": "pack", "handler": "shop.pack"}, {"name": "ship", "handler": "shop.ship", "dependencies": ["pack"]}]}');
+define_template($node, '{"name": "order", "steps": [{"name": "pack", "handler": "shop.pack"}, {"name": "ship", '
+	. '"handler": "shop.ship", "dependencies": ["pack"]}]}');
 my $reader = make_token($node, 'pawl_reader', 'rita', '{read}');
 my $operator = make_token($node, 'pawl_operator', 'otto', '{read,operate}');
 my $narrow = make_token($node, 'pawl_operator', 'nora', '{read}');
@@ -30,9 +31,12 @@ subtest 'a task' => sub {
 	my $task = $made->{json}{task_uuid};
 	my $got = ask('GET', "/v1/tasks/$task", token => $reader);
 	is($got->{json}{state}, 'pending', 'a reader sees it');
-	is(ask('POST', '/v1/tasks', token => $reader, body => { name => 'order' })->{status}, 403, 'a reader does not start any');
-	is(ask('POST', '/v1/tasks', token => $narrow, body => { name => 'order' })->{json}{sqlstate}, '42501', 'nor does an operator whose token is for reading');
-	is(one($node, "select processor || ' ' || actor from pawl_dag.task_transitions where task_uuid = '$task' and sort_key = 1"), 'otto pawl_operator', 'the log names the person and the role');
+	is(ask('POST', '/v1/tasks', token => $reader, body => { name => 'order' })->{status}, 403,
+		'a reader does not start any');
+	is(ask('POST', '/v1/tasks', token => $narrow, body => { name => 'order' })->{json}{sqlstate}, '42501',
+		'nor does an operator whose token is for reading');
+	is(one($node, "select processor || ' ' || actor from pawl_dag.task_transitions where task_uuid = '$task' and "
+		. "sort_key = 1"), 'otto pawl_operator', 'the log names the person and the role');
 	my $missing = ask('GET', '/v1/tasks/01234567-89ab-7def-8123-456789abcdef', token => $reader);
 	is($missing->{status}, 404, 'what is not there is not found');
 	is($missing->{type}, 'application/problem+json', 'as a problem');

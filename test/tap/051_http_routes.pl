@@ -1,5 +1,5 @@
-# Every route of the document: with no token, a wrong one, a reader's, an operator's. What is answered fits the document, and what the
-# document has is what the database and the server have.
+# Every route of the document: with no token, a wrong one, a reader's, an operator's. What is answered fits the
+# document, and what the document has is what the database and the server have.
 use strict;
 use warnings;
 use FindBin;
@@ -12,9 +12,12 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = api_cluster('routes', qw(pawl_dag pawl_bulk pawl_saga));
-define_template($node, '{"name": "order", "identity_strategy": "always_unique", "steps": [{"name": "pack", "handler": "shop.pack"}, {"name": "ship", "handler": "shop.ship", "dependencies": ["pack"]}]}');
+define_template($node, '{"name": "order", "identity_strategy": "always_unique", "steps": [{"name": "pack", "handler": '
+	. '"shop.pack"}, {"name": "ship", "handler": "shop.ship", "dependencies": ["pack"]}]}');
 $node->safe_psql('postgres', q{
-	select pawl_bulk.define('{"name": "import", "is_retryable": true, "track_row_data": true, "row": {"required": ["id"], "properties": {"id": {"maxLength": 3}}},
+	select
+		pawl_bulk.define('{"name": "import", "is_retryable": true, "track_row_data": true, "row": {"required": ["id"],
+    "properties": {"id": {"maxLength": 3}}},
 	    "steps": [{"name": "ask", "kind": "signal", "handler": "none", "timeout": "1 h", "signal_key": "go-{row}"}]}');
 	select pawl_saga.define('{"name": "trip", "flow": "linear", "children": [{"task": "hotel"}, {"task": "train"}]}');
 });
@@ -27,21 +30,29 @@ my @answers;
 sub kept
 {
 	my ($operation, $got) = @_;
-	push @answers, { operation => $operation, status => $got->{status}, type => $got->{type}, body => $got->{json} // $got->{content} };
+	push @answers, { operation => $operation, status => $got->{status}, type => $got->{type}, body => $got->{json}
+		// $got->{content} };
 	return $got;
 }
 
 my $task = ask('POST', '/v1/tasks', token => $operator, body => { name => 'order' })->{json};
-my $bulk = $node->safe_psql('postgres', q{select operation from pawl_bulk.submit('import', rows => '[{"id": "a"}, {"id": "long"}]')});
-$node->poll_query_until('postgres', "select exists (select from pawl_bulk.work where operation = '$bulk' and kind = 'signal')") or die 'no row waits';
+my $bulk = $node->safe_psql('postgres',
+	q{select operation from pawl_bulk.submit('import', rows => '[{"id": "a"}, {"id": "long"}]')});
+$node->poll_query_until('postgres',
+		"select exists (select from pawl_bulk.work where operation = '$bulk' and kind = 'signal')")
+	or die 'no row waits';
 my $flow = ask('POST', '/v1/flows', token => $operator, body => { name => 'trip' });
 is($flow->{status}, 201, 'a flow is started') or BAIL_OUT($flow->{content});
 $flow = $flow->{json};
 my $job = ask('POST', '/v1/jobs', token => $operator, body => { name => 'later' })->{json};
-my %path = (task => $task->{task_uuid}, step => $task->{workflow_steps}[0]{step_uuid}, machine => 'pawl_dag.task', id => $bulk, key => 'go-1', flow => $flow->{flow_uuid},
-	atom => 'hotel', job => $job->{job_uuid}, row => 1, namespace => 'default', name => 'order', version => $task->{version});
-my %query = (history => "?relation=pawl_dag.tasks&key=$path{task}", available => "?relation=pawl_dag.tasks&key=$path{task}");
-my %body = (fire => { relation => 'pawl_dag.tasks', key => $path{task}, event => 'Cancel' }, start_task => { name => 'order' }, start_flow => { name => 'trip' }, post_job => { name => 'x' },
+my %path = (task => $task->{task_uuid}, step => $task->{workflow_steps}[0]{step_uuid}, machine => 'pawl_dag.task',
+	id => $bulk, key => 'go-1', flow => $flow->{flow_uuid},
+	atom => 'hotel', job => $job->{job_uuid}, row => 1, namespace => 'default', name => 'order',
+	version => $task->{version});
+my %query = (history => "?relation=pawl_dag.tasks&key=$path{task}",
+	available => "?relation=pawl_dag.tasks&key=$path{task}");
+my %body = (fire => { relation => 'pawl_dag.tasks', key => $path{task}, event => 'Cancel' },
+	start_task => { name => 'order' }, start_flow => { name => 'trip' }, post_job => { name => 'x' },
 	retry_bulk_rows => { rowNumbers => [1] });
 
 my ($routes, @wrong, %named) = (0);
@@ -77,9 +88,12 @@ for my $template (sort keys %{ $document->{paths} })
 is(join("\n", @wrong), '', "$routes routes answer the roles that they are for");
 
 my $served = join ' ', sort grep { !$named{$_}{'x-native'} } keys %named;
-is($served, one($node, q{select string_agg(p.proname, ' ' order by p.proname collate "C") from pg_proc p where p.pronamespace = 'pawl_api'::regnamespace
-	and p.proname !~ '^_' and p.prorettype = 'jsonb'::regtype and p.proname <> 'once'}) =~ s/ +/ /gr, 'the document has every function that is a route, and no other');
-is(join(' ', grep { ($named{$_}{method} eq 'post') != ($named{$_}{'x-scope'} eq 'operate') } sort keys %named), '', 'what is posted operates, what is got reads');
+is($served, one($node, q{select string_agg(p.proname, ' ' order by p.proname collate "C") from pg_proc p
+          where p.pronamespace = 'pawl_api'::regnamespace
+	and p.proname !~ '^_' and p.prorettype = 'jsonb'::regtype and p.proname <> 'once'}) =~ s/ +/ /gr,
+	'the document has every function that is a route, and no other');
+is(join(' ', grep { ($named{$_}{method} eq 'post') != ($named{$_}{'x-scope'} eq 'operate') } sort keys %named), '',
+	'what is posted operates, what is got reads');
 
 my $file = "$ENV{TESTDATADIR}/answers";
 open my $out, '>', $file or die $!;

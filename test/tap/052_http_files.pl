@@ -11,14 +11,23 @@ use Test::More;
 
 my $node = api_cluster('files', qw(pawl_bulk));
 $node->safe_psql('postgres', q{
-	select pawl_bulk.define('{"name": "devices", "row_id": "imei", "is_retryable": true, "track_row_data": true, "max_input_bytes": 0, "row": {"required": ["imei"], "properties": {"imei": {"maxLength": 6}}},
-	    "metadata": {"required": ["carrier"]}, "steps": [{"name": "ask", "kind": "signal", "handler": "none", "timeout": "1 h", "signal_key": "go-{row}"}]}');
-	select pawl_bulk.define('{"name": "numbered", "row_id": "a", "steps": [{"name": "load", "kind": "sync", "handler": "missing"}]}');
-	select pawl_bulk.define('{"name": "many", "track_row_data": true, "max_input_bytes": 0, "steps": [{"name": "load", "kind": "sync", "handler": "missing"}]}');
+	select pawl_bulk.define(
+		'{"name": "devices", "row_id": "imei", "is_retryable": true, "track_row_data": true, "max_input_bytes": 0,
+    "row": {"required": ["imei"], "properties": {"imei": {"maxLength": 6}}},
+	    "metadata": {"required": ["carrier"]}, "steps": [{"name": "ask", "kind": "signal", "handler": "none",
+	        "timeout": "1 h", "signal_key": "go-{row}"}]}');
+	select pawl_bulk.define(
+		'{"name": "numbered", "row_id": "a", "steps": [{"name": "load", "kind": "sync", "handler": "missing"}]}');
+	select pawl_bulk.define('{"name": "many", "track_row_data": true, "max_input_bytes": 0, "steps": [{"name": '
+		'"load", "kind": "sync", "handler": "missing"}]}');
 });
 my $operator = make_token($node, 'pawl_operator', 'otto', '{read,operate}');
 my $api = begin_api($node);
-my $memory = sub { open my $status, '<', "/proc/$api->{run}{pid}/status" or die $!; my ($kb) = join('', <$status>) =~ /VmHWM:\s+(\d+)/; $kb };
+my $memory = sub {
+	open my $status, '<', "/proc/$api->{run}{pid}/status" or die $!;
+	my ($kb) = join('', <$status>) =~ /VmHWM:\s+(\d+)/;
+	$kb
+};
 
 # Fields in order; the file is [name, text].
 sub form
@@ -27,50 +36,75 @@ sub form
 	my $text = '';
 	while (my ($name, $value) = splice @fields, 0, 2)
 	{
-		$text .= "--XyZ\r\nContent-Disposition: form-data; name=\"$name\"" . (ref $value ? "; filename=\"$value->[0]\"\r\nContent-Type: text/csv" : '') . "\r\n\r\n" . (ref $value ? $value->[1] : $value) . "\r\n";
+		$text .= "--XyZ\r\nContent-Disposition: form-data; name=\"$name\""
+			. (ref $value ? "; filename=\"$value->[0]\"\r\nContent-Type: text/csv" : '') . "\r\n\r\n"
+			. (ref $value ? $value->[1] : $value) . "\r\n";
 	}
-	return (content => "$text--XyZ--\r\n", headers => { 'Content-Type' => 'multipart/form-data; boundary=XyZ' }, token => $operator);
+	return (content => "$text--XyZ--\r\n", headers => { 'Content-Type' => 'multipart/form-data; boundary=XyZ' },
+		token => $operator);
 }
 
 my $csv = "imei,plan\n111,a\n222,=b\n1234567,c\n";
 my $metadata = '{"carrier": "x"}';
 subtest 'an upload' => sub {
-	my $made = ask('POST', '/api/bulks', form(operationName => 'devices', metadata => $metadata, file => ['d.csv', $csv]));
+	my $made = ask('POST', '/api/bulks',
+		form(operationName => 'devices', metadata => $metadata, file => ['d.csv', $csv]));
 	is($made->{status}, 201, 'is taken') or return diag($made->{content});
 	is($made->{json}{rows}, 3, 'its rows are counted');
 	my $id = $made->{json}{operation};
-	$node->poll_query_until('postgres', "select status = 'Running' and total_rows = 3 and failed_rows = 1 and (select count(*) = 2 from pawl_bulk.work where operation = '$id' and kind = 'signal') from pawl_bulk.status where operation = '$id'") or die;
+	$node->poll_query_until('postgres',
+			"select status = 'Running' and total_rows = 3 and failed_rows = 1 and (select count(*) = 2 from "
+			. "pawl_bulk.work where operation = '$id' and kind = 'signal') from pawl_bulk.status where "
+			. "operation = '$id'")
+		or die;
 	my $got = ask('GET', "/api/bulks/$id", token => $operator)->{json};
-	is_deeply([ @$got{qw(created_by file_name source failed_rows)} ], [ 'otto', 'd.csv', 'http', 1 ], 'the person of the token has submitted it');
+	is_deeply([ @$got{qw(created_by file_name source failed_rows)} ], [ 'otto', 'd.csv', 'http', 1 ],
+		'the person of the token has submitted it');
 	is(ask('GET', "/api/bulks/$id/file", token => $operator)->{content}, $csv, 'the file comes back as it was');
 	my $waiting = ask('GET', "/api/bulks/$id/signals/waiting", token => $operator)->{json}{items};
 	is(join(' ', map { $_->{key} } @$waiting), 'go-1 go-2', 'two rows wait');
 	my $answered = ask('POST', "/api/bulks/$id/signal/go-1", token => $operator);
 	is($answered->{json}{answer}, 'applied', 'a signal completes one') or diag($answered->{content});
-	is(ask('POST', "/api/bulks/$id/signal/go-2/fail", token => $operator, body => { errorMessage => 'no' })->{json}{failed}, JSON::PP::true, 'and fails the other');
-	$node->poll_query_until('postgres', "select status = 'CompletedWithErrors' from pawl_bulk.status where operation = '$id'") or die;
+	is(ask('POST', "/api/bulks/$id/signal/go-2/fail", token => $operator,
+		body => { errorMessage => 'no' })->{json}{failed}, JSON::PP::true, 'and fails the other');
+	$node->poll_query_until('postgres',
+			"select status = 'CompletedWithErrors' from pawl_bulk.status where operation = '$id'") or die;
 	my $export = ask('GET', "/api/bulks/$id/export?mode=report&format=csv", token => $operator);
-	like($export->{content}, qr/^RowNumber.*\n1,111,Completed.*\n2,222,Failed,ask,0,SignalFailure,no/s, 'the report has every row');
+	like($export->{content}, qr/^RowNumber.*\n1,111,Completed.*\n2,222,Failed,ask,0,SignalFailure,no/s,
+		'the report has every row');
 	like($export->{content}, qr/'=b/, 'and no formula');
 	is($export->{headers}{'content-disposition'}, "attachment; filename=\"$id-report.csv\"", 'under its name');
-	is(scalar @{ ask('GET', "/api/bulks/$id/export?mode=data&format=json", token => $operator)->{json} }, 3, 'as JSON it is an array');
-	is(ask('GET', "/api/bulks/$id/export?mode=nothing", token => $operator)->{status}, 400, 'an unknown mode is rejected before the first byte');
-	is(ask('GET', "/api/bulks/$id/retry/eligibility", token => $operator)->{json}{eligible}, JSON::PP::true, 'it can be retried');
-	is(ask('POST', "/api/bulks/$id/retry/rows", token => $operator, body => { rowNumbers => [ 1, 2, 3, 9 ] })->{json}{submitted}, 1, 'the row that failed is retried');
-	# an event is listed when nothing that began before it is still under way: a duty that is being run hides it for that moment
+	is(scalar @{ ask('GET', "/api/bulks/$id/export?mode=data&format=json", token => $operator)->{json} }, 3,
+		'as JSON it is an array');
+	is(ask('GET', "/api/bulks/$id/export?mode=nothing", token => $operator)->{status}, 400,
+		'an unknown mode is rejected before the first byte');
+	is(ask('GET', "/api/bulks/$id/retry/eligibility", token => $operator)->{json}{eligible}, JSON::PP::true,
+		'it can be retried');
+	is(ask('POST', "/api/bulks/$id/retry/rows", token => $operator,
+		body => { rowNumbers => [ 1, 2, 3, 9 ] })->{json}{submitted}, 1, 'the row that failed is retried');
+	# an event is listed when nothing that began before it is still under way: a duty that
+	# is being run hides it for that moment
 	my $told = '';
-	wait_until(sub { $told = join(' ', map { $_->{type} } grep { $_->{type} =~ /Created|Retry/ } @{ ask('GET', "/api/bulks/$id/events", token => $operator)->{json}{items} }); $told =~ /Retry/ },
+	wait_until(sub {
+		$told = join(' ',
+			map { $_->{type} } grep { $_->{type} =~ /Created|Retry/ }
+				@{ ask('GET', "/api/bulks/$id/events", token => $operator)->{json}{items} });
+		$told =~ /Retry/
+	},
 		'the event of the retry');
 	is($told, 'Created RetrySubmitted', 'events tell it');
 };
 
 subtest 'an upload that is none' => sub {
 	my $count = one($node, 'select count(*) from pawl_bulk.operations');
-	is(ask('POST', '/api/bulks', form(operationName => 'nothing', file => ['d.csv', $csv]))->{status}, 404, 'of an unknown definition');
+	is(ask('POST', '/api/bulks', form(operationName => 'nothing', file => ['d.csv', $csv]))->{status}, 404,
+		'of an unknown definition');
 	is(ask('POST', '/api/bulks', form(file => ['d.csv', $csv]))->{status}, 400, 'of none');
 	is(ask('POST', '/api/bulks', form(operationName => 'devices'))->{status}, 400, 'without a file');
-	is(ask('POST', '/api/bulks', form(file => ['d.csv', $csv], operationName => 'devices'))->{status}, 400, 'that says too late what it is');
-	is(ask('POST', '/api/bulks', form(operationName => 'devices', metadata => '{', file => ['d.csv', $csv]))->{status}, 400, 'with metadata that are no JSON');
+	is(ask('POST', '/api/bulks', form(file => ['d.csv', $csv], operationName => 'devices'))->{status}, 400,
+		'that says too late what it is');
+	is(ask('POST', '/api/bulks', form(operationName => 'devices', metadata => '{', file => ['d.csv', $csv]))->{status},
+		400, 'with metadata that are no JSON');
 	is(ask('POST', '/api/bulks', token => $operator, body => {})->{status}, 415, 'that is no form');
 	is(one($node, 'select count(*) from pawl_bulk.operations'), $count, 'leaves nothing');
 };
@@ -86,19 +120,23 @@ subtest 'the same upload twice' => sub {
 
 subtest 'a validation' => sub {
 	my $count = one($node, 'select count(*) from pawl_bulk.operations');
-	my $said = ask('POST', '/api/bulks/validate', form(operationName => 'devices', metadata => $metadata, file => ['d.csv', $csv]));
+	my $said = ask('POST', '/api/bulks/validate',
+		form(operationName => 'devices', metadata => $metadata, file => ['d.csv', $csv]));
 	is($said->{status}, 200, 'answers') or diag($said->{content});
 	is($said->{json}{valid}, JSON::PP::false, 'that the file is not valid');
 	is_deeply([ map { $_->{row_number} } @{ $said->{json}{file_errors} } ], [3], 'which row');
-	is(scalar @{ ask('POST', '/api/bulks/validate', form(operationName => 'devices', file => ['d.csv', $csv]))->{json}{metadata_errors} }, 1, 'what the metadata lack');
-	is(ask('POST', '/api/bulks/validate', form(operationName => 'devices', metadata => $metadata, file => ['d.csv', "imei\n1\n"]))->{json}{valid}, JSON::PP::true, 'or that it is');
+	is(scalar @{ ask('POST', '/api/bulks/validate', form(operationName => 'devices',
+		file => ['d.csv', $csv]))->{json}{metadata_errors} }, 1, 'what the metadata lack');
+	is(ask('POST', '/api/bulks/validate', form(operationName => 'devices', metadata => $metadata,
+		file => ['d.csv', "imei\n1\n"]))->{json}{valid}, JSON::PP::true, 'or that it is');
 	is(one($node, 'select count(*) from pawl_bulk.operations'), $count, 'and keeps nothing');
 };
 
 subtest 'filters of a long list' => sub {
 	my $file = "a\n" . join("\n", 1 .. 12_000) . "\n";
 	my $id = ask('POST', '/api/bulks', form(operationName => 'numbered', file => ['n.csv', $file]))->{json}{operation};
-	$node->poll_query_until('postgres', "select count(*) = 12000 from pawl_bulk.latest_records where operation = '$id'") or die;
+	$node->poll_query_until('postgres', "select count(*) = 12000 from pawl_bulk.latest_records where operation = '$id'")
+		or die;
 	my ($pages, $cursor, @found) = (0, '');
 	do
 	{
@@ -107,18 +145,22 @@ subtest 'filters of a long list' => sub {
 		$cursor = $page->{next} ? "&cursor=$page->{next}" : undef;
 	} while (++$pages < 10 && $cursor);
 	is("@found in $pages pages", '11999 in 3 pages', 'look at so many rows a page, and go on where they stopped');
-	is(scalar @{ ask('GET', "/api/bulks/$id/rows?limit=7&state=NoState", token => $operator)->{json}{items} }, 0, 'or find nothing');
+	is(scalar @{ ask('GET', "/api/bulks/$id/rows?limit=7&state=NoState", token => $operator)->{json}{items} }, 0,
+		'or find nothing');
 };
 
 subtest 'a large file' => sub {
 	my $before = $memory->();
 	my $row = join(',', 'x' x 90, 'y' x 90) . "\n";
 	my $rows = 400_000;
-	my $head = "--XyZ\r\nContent-Disposition: form-data; name=\"operationName\"\r\n\r\nmany\r\n--XyZ\r\nContent-Disposition: form-data; name=\"file\"; filename=\"l.csv\"\r\n\r\na,b\n";
+	my $head = "--XyZ\r\nContent-Disposition: form-data; "
+		. "name=\"operationName\"\r\n\r\nmany\r\n--XyZ\r\nContent-Disposition: form-data; name=\"file\"; "
+		. "filename=\"l.csv\"\r\n\r\na,b\n";
 	my $closing = "\r\n--XyZ--\r\n";
 	my $length = length($head) + $rows * length($row) + length($closing);
 	my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => api_port(), Timeout => 30) or die $!;
-	print $socket "POST /api/bulks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer $operator\r\nContent-Type: multipart/form-data; boundary=XyZ\r\nContent-Length: $length\r\nConnection: close\r\n\r\n$head";
+	print $socket "POST /api/bulks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer $operator\r\nContent-Type: "
+		. "multipart/form-data; boundary=XyZ\r\nContent-Length: $length\r\nConnection: close\r\n\r\n$head";
 	my $block = $row x 1000;
 	print $socket $block for 1 .. $rows / 1000;
 	print $socket $closing;

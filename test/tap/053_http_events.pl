@@ -14,7 +14,8 @@ use Test::More;
 
 my $node = api_cluster('events');
 $node->safe_psql('postgres', q{
-	select pawl.define('ticket', E'stateDiagram-v2\n [*] --> open\n open --> done : finish\n done --> open : reopen\n done --> [*]\n');
+	select pawl.define('ticket',
+		E'stateDiagram-v2\n [*] --> open\n open --> done : finish\n done --> open : reopen\n done --> [*]\n');
 	create table tickets (id bigint primary key, state text not null default 'open');
 	create table secrets (id bigint primary key, state text not null default 'open');
 	select pawl.enforce('tickets', 'state', 'ticket'), pawl.enable_log('tickets', 'state'),
@@ -32,7 +33,8 @@ sub open_stream
 	my (%how) = @_;
 	my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => api_port(), Timeout => 10) or die $!;
 	my $last = $how{after} ? "Last-Event-ID: $how{after}\r\n" : '';
-	print $socket 'GET /v1/events' . ($how{query} // '') . " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " . ($how{token} // $reader) . "\r\n$last\r\n";
+	print $socket 'GET /v1/events' . ($how{query} // '') . " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "
+		. ($how{token} // $reader) . "\r\n$last\r\n";
 	my $stream = { socket => $socket, raw => '', select => IO::Select->new($socket) };
 	wait_until(sub { pull($stream); $stream->{raw} =~ /\r\n\r\n/ }, 'the stream to begin');
 	die "the stream is rejected: $stream->{raw}" unless $how{rejected} || $stream->{raw} =~ m{^HTTP/1.1 200};
@@ -65,7 +67,8 @@ sub pull
 sub told { return join ' ', map { "$_->{key}[0]:$_->{to_state}" } @{ $_[0]{events} } }
 
 my $first = open_stream();
-$node->safe_psql('postgres', "insert into tickets values (1), (2); insert into secrets values (7); update tickets set state = 'done' where id = 1");
+$node->safe_psql('postgres', "insert into tickets values (1), (2); insert into secrets values (7); update tickets set "
+	. "state = 'done' where id = 1");
 wait_until(sub { pull($first); @{ $first->{events} } == 3 }, 'events');
 is(told($first), '1:open 2:open 1:done', 'transitions of what the role may see, in order, and of nothing else');
 is($first->{events}[2]{relation}, 'public.tickets', 'with the table');
@@ -98,26 +101,32 @@ subtest 'a crowd of writers and a listener that comes and goes' => sub {
 	wait_until(sub { pull($begin); $begin->{id} }, 'a position');
 	my ($at, %seen, $doubled) = ($begin->{id});
 	my $script = "$ENV{TESTDATADIR}/tickets.pgbench";
-	append_to_file($script, "\\set k random(1, 1000000000)\ninsert into tickets values (1000 + :k + :client_id * 1000000000::bigint) on conflict do nothing;\n");
-	my $bench = IPC::Run::start([ 'pgbench', '-n', '-c', '4', '-t', '500', '-f', $script, '-h', $node->host, '-p', $node->port, 'postgres' ], '>', \my $out, '2>', \my $err);
+	append_to_file($script, "\\set k random(1, 1000000000)\ninsert into tickets values (1000 + :k + :client_id * "
+		. "1000000000::bigint) on conflict do nothing;\n");
+	my $bench = IPC::Run::start([ 'pgbench', '-n', '-c', '4', '-t', '500', '-f', $script, '-h', $node->host, '-p',
+		$node->port, 'postgres' ], '>', \my $out, '2>', \my $err);
 	my $wanted;
 	for (1 .. 300)
 	{
 		my $stream = open_stream(after => $at);
 		for (1 .. 3) { select undef, undef, undef, 0.1; pull($stream); }
 		my @whole = $stream->{id} ? $stream->{text} =~ /^(.*^id: \Q$stream->{id}\E\n\n)/ms : ();
-		$doubled += grep { $seen{$_}++ } map { decode_json($_)->{key}[0] } ($whole[0] // '') =~ /^event: transition\ndata: (.*)$/mg;
+		$doubled += grep { $seen{$_}++ } map { decode_json($_)->{key}[0] }
+			($whole[0] // '') =~ /^event: transition\ndata: (.*)$/mg;
 		$at = $stream->{id} // $at;
 		close $stream->{socket};
-		$wanted //= do { $bench->finish; one($node, 'select count(*) from tickets where id >= 1000') } unless $bench->pumpable && $_ < 5;
+		$wanted //= do { $bench->finish; one($node, 'select count(*) from tickets where id >= 1000') }
+			unless $bench->pumpable && $_ < 5;
 		last if defined $wanted && keys(%seen) >= $wanted;
 	}
 	is(scalar(keys %seen), $wanted, "$wanted transitions of four writers all came");
 	is($doubled // 0, 0, 'each once');
 };
 
-is((split / /, (split /\r\n/, open_stream(rejected => 1, query => '?relations=secrets')->{raw})[0])[1], 404, 'a table that the role may not read has no events for it');
-is((split / /, (split /\r\n/, open_stream(rejected => 1, after => 'nonsense')->{raw})[0])[1], 400, 'an invalid position is rejected');
+is((split / /, (split /\r\n/, open_stream(rejected => 1, query => '?relations=secrets')->{raw})[0])[1], 404,
+	'a table that the role may not read has no events for it');
+is((split / /, (split /\r\n/, open_stream(rejected => 1, after => 'nonsense')->{raw})[0])[1], 400,
+	'an invalid position is rejected');
 my $closing = open_stream();
 is(end_program($api->{run}, 'TERM'), 0, 'the daemon ends, though a client listens');
 no_crash($node);

@@ -1,5 +1,5 @@
-# Workers that RabbitMQ tells of work, by a real broker that is killed, restarted, emptied and doubled: nothing is lost, nothing is run twice, and
-# work is polled for where no message announces it.
+# Workers that RabbitMQ tells of work, by a real broker that is killed, restarted, emptied and doubled: nothing is lost,
+# nothing is run twice, and work is polled for where no message announces it.
 use strict;
 use warnings;
 use FindBin;
@@ -19,7 +19,11 @@ my $broker = Broker->new;
 $broker->start;
 my %settings = (PAWL_PROVIDER => 'rabbitmq', PAWL_BROKER => $broker->url);
 my $queue = 'pawl.pawl_dag.steps.default';
-sub messages { my %of = map { split /\t/ } split /\n/, $broker->control('list_queues', '--vhost', 'work', '--no-table-headers', 'name', 'messages'); return $of{$queue} }
+sub messages { my %of = map {
+	split /\t/
+} split /\n/, $broker->control('list_queues', '--vhost', 'work', '--no-table-headers', 'name', 'messages');
+return $of{$queue}
+}
 
 # Told: the worker looks by itself once in an hour.
 my $daemon = publisher($node, \%settings, flags => [ '--http', '127.0.0.1:0' ]);
@@ -33,9 +37,11 @@ is(metric('pawld_broker_connected'), 1, 'the publisher has its broker');
 once($node, 'by messages');
 wait_until(sub { messages() == 0 }, 'acknowledgements');
 is(end_program($worker, 'TERM'), 0, 'the worker ends well') or diag($worker->{err});
-like($worker->{out}, qr/^120 succeeded, 0 failed, 0 dropped, 0 given back, 120 by message$/m, 'it got a message for each step');
+like($worker->{out}, qr/^120 succeeded, 0 failed, 0 dropped, 0 given back, 120 by message$/m,
+	'it got a message for each step');
 
-# A broker that is killed while there is work, and away until the work is done without it. What it had promised to keep it has kept.
+# A broker that is killed while there is work, and away until the work is done without it.
+# What it had promised to keep it has kept.
 begin_tasks($node, 20);
 wait_until(sub { messages() == 20 }, 'messages that wait for a worker');
 $broker->kill;
@@ -131,8 +137,10 @@ all_done($node, 'through TLS');
 is(end_program($worker, 'TERM'), 0, 'the worker ends well');
 like($worker->{out}, qr/ 30 by message$/m, 'it got a message for each step');
 is(end_program($daemon, 'TERM'), 0, 'pawld ends well');
-for my $wrong ([ 'a certificate of an unknown authority', { PAWL_PROVIDER => 'rabbitmq', PAWL_BROKER => $broker->tls_url }, qr/no broker.*SSL/ ],
-	[ 'a wrong password', { PAWL_PROVIDER => 'rabbitmq', PAWL_BROKER => $broker->url =~ s/:never/:ever/r }, qr/no broker.*ACCESS_REFUSED/ ])
+for my $wrong ([ 'a certificate of an unknown authority',
+	{ PAWL_PROVIDER => 'rabbitmq', PAWL_BROKER => $broker->tls_url }, qr/no broker.*SSL/ ],
+	[ 'a wrong password', { PAWL_PROVIDER => 'rabbitmq', PAWL_BROKER => $broker->url =~ s/:never/:ever/r },
+		qr/no broker.*ACCESS_REFUSED/ ])
 {
 	my ($name, $with, $said) = @$wrong;
 	my $rejected = publisher($node, $with, alone => 1);
@@ -145,15 +153,19 @@ for my $wrong ([ 'a certificate of an unknown authority', { PAWL_PROVIDER => 'ra
 $node->safe_psql('postgres', fixture('../../examples/table_worker/table.sql'));
 $node->safe_psql('postgres', q{select pawl.enable_events('jobs')});
 $daemon = publisher($node, \%settings, flags => [ '--publish', 'pawl_dag.steps,jobs' ]);
-$node->safe_psql('postgres', q{insert into jobs (payload) select jsonb_build_object('n', 10 * g + 1) from generate_series(0, 299) g});
+$node->safe_psql('postgres',
+	q{insert into jobs (payload) select jsonb_build_object('n', 10 * g + 1) from generate_series(0, 299) g});
 my $jobs = told_worker($node, \%settings, program => 'example_table_worker', alone => 1, fallback => 300);
 is(end_program($jobs), 0, 'a worker on a table ends well') or diag($jobs->{err});
-is(one($node, q{select string_agg(state || ' ' || n, ', ' order by state) from (select state, count(*) n from jobs group by state) x}), 'done 300', 'every job is done');
-is(one($node, q{select count(*) - count(distinct subject_id) from jobs_transitions where event = 'start' and subject_id in (select id from jobs where attempts = 1)}), 0, 'once');
+is(one($node, q{select string_agg(state || ' ' || n, ', ' order by state)
+	from (select state, count(*) n from jobs group by state) x}), 'done 300', 'every job is done');
+is(one($node, q{select count(*) - count(distinct subject_id) from jobs_transitions where event = 'start'
+		and subject_id in (select id from jobs where attempts = 1)}), 0, 'once');
 
 # What makes no sense is said at once.
 is(end_program($daemon, 'TERM'), 0, 'pawld ends well');
-for my $wrong ([ [ '--provider', 'rabbitmq' ], qr/queue provider rabbitmq needs a broker/ ], [ [ '--provider', 'rabbitmq', '--broker', 'localhost' ], qr/broker must be a URL/ ],
+for my $wrong ([ [ '--provider', 'rabbitmq' ], qr/queue provider rabbitmq needs a broker/ ],
+	[ [ '--provider', 'rabbitmq', '--broker', 'localhost' ], qr/broker must be a URL/ ],
 	[ [ '--provider', 'pigeons' ], qr/provider must be one of database, pgmq, rabbitmq/ ])
 {
 	my ($flags, $said) = @$wrong;

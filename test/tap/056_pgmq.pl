@@ -1,5 +1,5 @@
-# Workers that PGMQ tells of work: the extension where the server has it; it is not in Debian, so elsewhere functions with the same names, overloads,
-# arguments, results and tables stand in for it (pgmq.sql).
+# Workers that PGMQ tells of work: the extension where the server has it; it is not in Debian, so elsewhere functions
+# with the same names, overloads, arguments, results and tables stand in for it (pgmq.sql).
 use strict;
 use warnings;
 use FindBin;
@@ -34,7 +34,8 @@ log_has($daemon, qr/published/) if one($node, q{select behind from pawl.consumer
 begin_tasks($node, 40);
 all_done($node, 'by messages');
 once($node, 'by messages');
-is($node->poll_query_until('postgres', "select count(*) = 0 from pgmq.q_$queue"), 1, 'what was claimed is acknowledged');
+is($node->poll_query_until('postgres', "select count(*) = 0 from pgmq.q_$queue"), 1,
+	'what was claimed is acknowledged');
 is(end_program($worker, 'TERM'), 0, 'the worker ends well');
 my ($succeeded, $told) = $worker->{out} =~ /^(\d+) succeeded, 0 failed, 0 dropped, 0 given back, (\d+) by message$/m;
 is($succeeded, 150, 'it did all of it');
@@ -45,7 +46,9 @@ $node->safe_psql('postgres', q{select pawl.pause('pawl_dag.steps')});
 begin_tasks($node, 20);
 $node->poll_query_until('postgres', "select count(*) = 20 from pgmq.q_$queue");
 $node->safe_psql('postgres', "insert into pgmq.q_$queue (vt, message) select vt, message from pgmq.q_$queue");
-$node->safe_psql('postgres', qq{select pgmq.send('$queue', m) from unnest(array['{"relation": "pawl_dag.steps", "key": [1, 2]}', '"hello"', '{"relation": "other", "key": ["1"]}', '{}',
+$node->safe_psql('postgres',
+	qq{select pgmq.send('$queue', m) from unnest(array['{"relation": "pawl_dag.steps", "key": [1, 2]}', '"hello"',
+           '{"relation": "other", "key": ["1"]}', '{}',
 	'{"relation": "pawl_dag.steps", "key": []}']::jsonb[]) m});
 $node->safe_psql('postgres', q{select pawl.resume('pawl_dag.steps')});
 my @workers = map { told_worker($node, \%settings) } 1 .. 2;
@@ -59,7 +62,8 @@ $node->poll_query_until('postgres', "select count(*) = 20 from pgmq.q_$queue");
 $node->safe_psql('postgres', "delete from pgmq.q_$queue");
 $worker = told_worker($node, \%settings);
 all_done($node, 'messages lost before the worker came');
-$node->safe_psql('postgres', "create function pgmq.lose() returns trigger language plpgsql as 'begin return null; end'; create trigger lose before insert on pgmq.q_$queue for each row execute function pgmq.lose()");
+$node->safe_psql('postgres', "create function pgmq.lose() returns trigger language plpgsql as 'begin return null; "
+	. "end'; create trigger lose before insert on pgmq.q_$queue for each row execute function pgmq.lose()");
 is(end_program($worker, 'TERM'), 0, 'the worker ends well');
 $worker = told_worker($node, \%settings, fallback => 500);
 begin_tasks($node, 20);
@@ -94,11 +98,13 @@ for my $when ('before', 'after')
 	kill_program($victim);
 	my $heir = told_worker($node, \%settings, lease => 2_000, fallback => 1_000);
 	all_done($node, "killed $when the claim");
-	once($node, "killed $when the claim", one($node, q{select count(*) from pawl_dag.step_transitions where metadata ? 'lost_owner'}));
+	once($node, "killed $when the claim",
+		one($node, q{select count(*) from pawl_dag.step_transitions where metadata ? 'lost_owner'}));
 	is(end_program($heir, 'TERM'), 0, 'the heir ends well');
 	$through->end;
 }
-cmp_ok(one($node, q{select count(*) from pawl_dag.step_transitions where metadata ? 'lost_owner'}), '>', 0, 'what a worker had when it died was taken from it');
+cmp_ok(one($node, q{select count(*) from pawl_dag.step_transitions where metadata ? 'lost_owner'}), '>', 0,
+	'what a worker had when it died was taken from it');
 
 # The server is away and back: sessions are made anew, by all.
 $worker = told_worker($node, \%settings);

@@ -1,5 +1,6 @@
-# /metrics, /healthz and /readyz of the daemon: text that a strict reader takes, numbers that are those of the database, answers that are true
-# with the database gone, a duty stuck, a version that does not fit, and in a drain. The dashboard and docs/metrics.md know all of it.
+# /metrics, /healthz and /readyz of the daemon: text that a strict reader takes, numbers that are those of the database,
+# answers that are true with the database gone, a duty stuck, a version that does not fit, and in a drain. The dashboard
+# and docs/metrics.md know all of it.
 use strict;
 use warnings;
 use FindBin;
@@ -16,9 +17,12 @@ use Test::More;
 my $good = "# HELP a_total x\n# TYPE a_total counter\na_total{l=\"a\\\"b\\\\\\n\"} 1\n";
 ok(eval { read_exposition($good); 1 }, 'the reader takes what is right') or diag($@);
 my %wrong = (
-	'a series twice' => $good . "a_total{l=\"a\\\"b\\\\\\n\"} 2\n", 'a quote that is not escaped' => $good . "a_total{l=\"a\"b\"} 1\n",
-	'no TYPE' => "# HELP b x\nb 1\n", 'another family' => $good . "c 1\n", 'a family twice' => $good . $good, 'no number' => $good . "a_total x\n",
-	'buckets that fall' => "# HELP h x\n# TYPE h histogram\nh_bucket{le=\"1\"} 2\nh_bucket{le=\"+Inf\"} 1\nh_sum 1\nh_count 1\n",
+	'a series twice' => $good . "a_total{l=\"a\\\"b\\\\\\n\"} 2\n",
+	'a quote that is not escaped' => $good . "a_total{l=\"a\"b\"} 1\n",
+	'no TYPE' => "# HELP b x\nb 1\n", 'another family' => $good . "c 1\n", 'a family twice' => $good . $good,
+	'no number' => $good . "a_total x\n",
+	'buckets that fall' =>
+	"# HELP h x\n# TYPE h histogram\nh_bucket{le=\"1\"} 2\nh_bucket{le=\"+Inf\"} 1\nh_sum 1\nh_count 1\n",
 	'no +Inf' => "# HELP h x\n# TYPE h histogram\nh_bucket{le=\"1\"} 2\nh_sum 1\nh_count 2\n",
 	'a count that is not +Inf' => "# HELP h x\n# TYPE h histogram\nh_bucket{le=\"+Inf\"} 2\nh_sum 1\nh_count 3\n");
 for (sort keys %wrong) { ok(!eval { read_exposition($wrong{$_}); 1 }, "the reader rejects: $_") }
@@ -33,11 +37,17 @@ sub scrape
 sub daemon
 {
 	my @more = @_;
-	my $run = begin_program($node, 'pawld', '--http', '127.0.0.1:0', '--gauges-ms', '100', '--longest-poll-ms', '200', @more);
-	wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /listening port=(\d+)/ ? ($port = $1) : 0 }, 'the port: ' . $run->{err});
+	my $run = begin_program($node, 'pawld', '--http', '127.0.0.1:0', '--gauges-ms', '100', '--longest-poll-ms', '200',
+		@more);
+	wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /listening port=(\d+)/ ? ($port = $1) : 0 },
+		'the port: ' . $run->{err});
 	return $run;
 }
-sub answers { my ($path, $status, $name) = @_; return becomes(sub { (http_get($port, $path))[0] }, $status, $name // "$path says $status") }
+sub answers
+{
+	my ($path, $status, $name) = @_;
+	return becomes(sub { (http_get($port, $path))[0] }, $status, $name // "$path says $status")
+}
 
 $node = new_cluster('main', conf => "shared_preload_libraries = 'pawl'\n");
 $node->safe_psql('postgres', 'create extension pawl_dag; create extension pawl_api');
@@ -53,11 +63,14 @@ select pawl.define('odd "name"\', 'stateDiagram-v2
     late --> done : after 1 ms
     done --> [*]
     running:::owned');
-create table jobs (id int primary key, state text not null default 'ready', worker text, lease timestamptz, token bigint, due timestamptz, attempts int default 0, max_attempts int default 9);
+create table jobs (id int primary key, state text not null default 'ready', worker text, lease timestamptz,
+    token bigint, due timestamptz, attempts int default 0, max_attempts int default 9);
 select pawl.enforce('jobs', 'state', 'odd "name"\'), pawl.enable_log('jobs', 'state'),
-    pawl.enable_queue('jobs', 'state', owner => 'worker', lease => 'lease', token => 'token', attempts => 'attempts', max_attempts => 'max_attempts'),
+    pawl.enable_queue('jobs', 'state', owner => 'worker', lease => 'lease', token => 'token', attempts => 'attempts',
+        max_attempts => 'max_attempts'),
     pawl.enable_timers('jobs', 'state', due => 'due'),
-    pawl.set_claiming('jobs', 'state', claim => array['start'], on_expiry => 'lost', retry => array['fail'], backoff => '{"base": "0 s", "jitter": "none"}'),
+    pawl.set_claiming('jobs', 'state', claim => array['start'], on_expiry => 'lost', retry => array['fail'],
+        backoff => '{"base": "0 s", "jitter": "none"}'),
     pawl.enable_events('jobs', 'state');
 select pawl.create_consumer('reader');
 insert into jobs select g from generate_series(1, 10) g;
@@ -72,19 +85,27 @@ rejected($node, "update jobs set state = 'none' where id = 4", 'PW001', 'a rejec
 my $run = daemon('--api', '127.0.0.1:0', '--api-database', 'user=pawl_authenticator');
 answers('/readyz', 200);
 is((http_get($port, '/healthz'))[0], 200, '/healthz too');
-$node->poll_query_until('postgres', "select count(*) = 2 from jobs_transitions where event = 'lost' or (from_state = 'late')") or die 'the duties do not do theirs';
+$node->poll_query_until('postgres',
+		"select count(*) = 2 from jobs_transitions where event = 'lost' or (from_state = 'late')")
+	or die 'the duties do not do theirs';
 my $seen;
-wait_until(sub { $seen = scrape(); sample($seen, 'pawl_lease_expiries_total') == 1 && sample($seen, 'pawl_timers_fired_total') == 1 }, 'counters');
+wait_until(sub {
+	$seen = scrape();
+	sample($seen, 'pawl_lease_expiries_total') == 1 && sample($seen, 'pawl_timers_fired_total') == 1
+}, 'counters');
 my $machine = qr/machine="odd \\"name\\"\\\\"/;
 is(sample($seen, 'pawl_counters_preloaded'), 1, 'moves are counted');
-is(sample($seen, 'pawl_transitions_total', $machine), one($node, 'select count(*) from jobs_transitions'), 'as many as the log has');
-is(sample($seen, 'pawl_transitions_total', qr/$machine,version="1",from="ready",to="running",event="start"/), 4, 'by transition');
+is(sample($seen, 'pawl_transitions_total', $machine), one($node, 'select count(*) from jobs_transitions'),
+	'as many as the log has');
+is(sample($seen, 'pawl_transitions_total', qr/$machine,version="1",from="ready",to="running",event="start"/), 4,
+	'by transition');
 is(sample($seen, 'pawl_rejections_total', qr/$machine,sqlstate="PW001"/), 1, 'rejections by code');
 is(sample($seen, 'pawl_retries_total', $machine), 1, 'a retry');
 is(sample($seen, 'pawl_claim_latency_seconds_count', $machine), 4, 'the latency of every claim');
 is(sample($seen, 'pawl_completion_latency_seconds_count', qr/event="(finish|fail)"/), 2, 'and of every result');
 is(sample($seen, 'pawl_queue_claimable', qr/relation="jobs"/), 7, 'depth of a queue');
-is(sample($seen, 'pawl_outbox_behind_events', qr/consumer="reader"/), one($node, "select behind from pawl.consumers where consumer = 'reader'"), 'a consumer that does not read is behind');
+is(sample($seen, 'pawl_outbox_behind_events', qr/consumer="reader"/), one($node,
+	"select behind from pawl.consumers where consumer = 'reader'"), 'a consumer that does not read is behind');
 cmp_ok(sample($seen, 'pawl_outbox_lag_seconds'), '>', 0, 'and for how long');
 is(sample($seen, 'pawld_api_connections_max'), 8, 'the pool of the API');
 cmp_ok(sample($seen, 'pawld_duty_duration_seconds_count', qr/duty="reap jobs"/), '>', 0, 'durations of duties');
@@ -113,7 +134,8 @@ for my $query (map { $_->{expr} } map { @{ $_->{targets} // [] } } @{ $dashboard
 		$seen->{$family} ? $drawn{$family} = 1 : push @strange, $_;
 		my %may = (%{ ($seen->{$family} // {})->{labels} // {} }, le => 1, instance => 1, job => 1);
 		my ($matchers) = $query =~ /\b\Q$_\E\{([^}]*)\}/;
-		my @used = (($matchers // '') =~ /(\w+)\s*(?:=~|!~|!=|=)/g, map { split /\s*,\s*/ } $query =~ /\bby \(([^)]*)\)/g);
+		my @used = (($matchers // '') =~ /(\w+)\s*(?:=~|!~|!=|=)/g,
+			map { split /\s*,\s*/ } $query =~ /\bby \(([^)]*)\)/g);
 		push @strange, map { "$_ of $family" } grep { !$may{$_} } @used;
 	}
 }
@@ -122,15 +144,19 @@ is_deeply([ grep { !$drawn{$_} } sort keys %$seen ], [], 'and draws everything')
 
 # a trace: from a header over HTTP to the task, to the handler of a worker, and back into the log
 my $api_port;
-wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /serving the API port=(\d+)/ ? ($api_port = $1) : 0 }, 'the port of the API: ' . $run->{err});
-define_template($node, '{"name": "traced", "steps": [{"name": "s", "handler": "sleep"}, {"name": "t", "handler": "sleep", "dependencies": ["s"]}]}');
+wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /serving the API port=(\d+)/ ? ($api_port = $1) : 0 },
+	'the port of the API: ' . $run->{err});
+define_template($node, '{"name": "traced", "steps": [{"name": "s", "handler": "sleep"}, {"name": "t", "handler": '
+	. '"sleep", "dependencies": ["s"]}]}');
 $node->safe_psql('postgres', 'grant pawl_operator to pawl_authenticator');
 my $token = $node->safe_psql('postgres', "select pawl_api.create_token('pawl_operator', 'otto', '{read,operate}')");
 my $begun = 0;
 sub begin_task
 {
 	my ($parent, @states) = @_;
-	my $answer = HTTP::Tiny->new->request('POST', "http://127.0.0.1:$api_port/v1/tasks", { content => '{"name": "traced", "context": {"n": ' . ++$begun . '}}', headers => { 'Content-Type' => 'application/json',
+	my $answer = HTTP::Tiny->new->request('POST', "http://127.0.0.1:$api_port/v1/tasks",
+		{ content => '{"name": "traced", "context": {"n": ' . ++$begun . '}}',
+			headers => { 'Content-Type' => 'application/json',
 		Authorization => "Bearer $token", traceparent => $parent, @states ? (tracestate => \@states) : () } });
 	is($answer->{status}, 201, 'a task begins over HTTP') or diag($answer->{content});
 	return decode_json($answer->{content})->{task_uuid};
@@ -139,25 +165,34 @@ my $trace = '0af7651916cd43dd8448eb211c80319c';
 my $task = begin_task("00-$trace-b7ad6b7169203331-01", 'rojo=1', 'congo=2');
 my $other = begin_task('00-XYZ-b7ad6b7169203331-01');
 my $half = begin_task("00-$trace-b7ad6b7169203331-00", 'A=1');
-is(one($node, "select traceparent || ' ' || tracestate || ' ' || (select correlation_id from pawl_dag.task_transitions l where l.task_uuid = t.task_uuid and sort_key = 1) from pawl_dag.tasks t where task_uuid = '$task'"),
+is(one($node,
+	"select traceparent || ' ' || tracestate || ' ' || (select correlation_id from pawl_dag.task_transitions l where "
+	. "l.task_uuid = t.task_uuid and sort_key = 1) from pawl_dag.tasks t where task_uuid = '$task'"),
 	"00-$trace-b7ad6b7169203331-01 rojo=1,congo=2 $trace", 'it belongs to the trace of the request');
-is(one($node, "select coalesce(traceparent, 'none') from pawl_dag.tasks where task_uuid = '$other'"), 'none', 'an invalid header is ignored');
-is(one($node, "select traceparent || coalesce(tracestate, ' no state') from pawl_dag.tasks where task_uuid = '$half'"), "00-$trace-b7ad6b7169203331-00 no state", 'a wrong state is dropped, the parent holds');
+is(one($node, "select coalesce(traceparent, 'none') from pawl_dag.tasks where task_uuid = '$other'"), 'none',
+	'an invalid header is ignored');
+is(one($node, "select traceparent || coalesce(tracestate, ' no state') from pawl_dag.tasks where task_uuid = '$half'"),
+	"00-$trace-b7ad6b7169203331-00 no state", 'a wrong state is dropped, the parent holds');
 my $worker = begin_program($node, 'example_worker', 'default', 2, 0, 60000);
 ok(all_ended($node, 'traced'), 'a worker runs them');
 is(end_program($worker, 'TERM'), 0, 'and ends');
-is(one($node, "select count(distinct result ->> 'traceparent') from pawl_dag.steps where task_uuid = '$task' and result ->> 'traceparent' ~ '^00-$trace-[0-9a-f]{16}-01\$'"), 2,
+is(one($node, "select count(distinct result ->> 'traceparent') from pawl_dag.steps where task_uuid = '$task' and "
+		. "result ->> 'traceparent' ~ '^00-$trace-[0-9a-f]{16}-01\$'"), 2,
 	'each handler had a span of its own, that of the step which another made ready too');
-is(one($node, "select count(*) from pawl_dag.steps s join pawl_dag.step_transitions l using (task_uuid, step_uuid) where s.task_uuid = '$task' and l.to_state = 'enqueued_for_orchestration'
-	and l.metadata ->> 'traceparent' = s.result ->> 'traceparent' and l.metadata ->> 'tracestate' = 'rojo=1,congo=2'"), 2, 'and its report is in that span');
-is(one($node, "select count(*) from pawl_dag.steps where task_uuid = '$other' and result ? 'traceparent'"), 0, 'where there is no trace none is made');
+is(one($node, "select count(*) from pawl_dag.steps s join pawl_dag.step_transitions l using (task_uuid, step_uuid)
+         where s.task_uuid = '$task' and l.to_state = 'enqueued_for_orchestration'
+	and l.metadata ->> 'traceparent' = s.result ->> 'traceparent' and l.metadata ->> 'tracestate' = 'rojo=1,congo=2'"),
+	2, 'and its report is in that span');
+is(one($node, "select count(*) from pawl_dag.steps where task_uuid = '$other' and result ? 'traceparent'"), 0,
+	'where there is no trace none is made');
 
 # a version that does not fit
 $node->safe_psql('postgres', "update pg_extension set extversion = '0.0.1' where extname = 'pawl_dag'");
 is(end_program($run, 'TERM'), 0, 'the daemon ends');
 $run = daemon();
 answers('/readyz', 503);
-becomes(sub { (http_get($port, '/readyz'))[1] =~ /(installed is pawl_dag [\d.]*\d)/ ? $1 : '' }, 'installed is pawl_dag 0.0.1', '/readyz says which version does not fit');
+becomes(sub { (http_get($port, '/readyz'))[1] =~ /(installed is pawl_dag [\d.]*\d)/ ? $1 : '' },
+	'installed is pawl_dag 0.0.1', '/readyz says which version does not fit');
 is((http_get($port, '/healthz'))[0], 200, 'the daemon is alive all the same');
 end_program($run, 'TERM');
 $node->safe_psql('postgres', "update pg_extension set extversion = '0.1.0' where extname = 'pawl_dag'");
@@ -168,7 +203,8 @@ answers('/readyz', 200);
 my $locker = $node->background_psql('postgres');
 $locker->query_safe('begin; lock table pawl_dag.tasks in access exclusive mode');
 answers('/healthz', 503);
-like((http_get($port, '/healthz'))[1], qr/lane scheduling has not run for \d+ s: it runs \w[\w .]*$/, '/healthz says which duty is stuck');
+like((http_get($port, '/healthz'))[1], qr/lane scheduling has not run for \d+ s: it runs \w[\w .]*$/,
+	'/healthz says which duty is stuck');
 $run->{harness}->signal('TERM');
 becomes(sub { (http_get($port, '/readyz'))[1] =~ /(draining)/ ? $1 : '' }, 'draining', '/readyz says no in a drain');
 is(sample(scrape(), 'pawld_draining'), 1, 'and /metrics says why');

@@ -1,4 +1,5 @@
-# The files of the console as pawld serves them: nothing secret, nothing foreign, small, cached, compressed; and a daemon that was built without them.
+# The files of the console as pawld serves them: nothing secret, nothing foreign, small, cached, compressed; and a
+# daemon that was built without them.
 use strict;
 use warnings;
 use FindBin;
@@ -14,7 +15,11 @@ my $node = api_cluster('main');
 my $api = begin_api($node);
 my $root = "http://127.0.0.1:$api->{port}";
 my $http = HTTP::Tiny->new(max_redirect => 0);
-sub fetch { my ($path, %headers) = @_; return $http->get("$root$path", { headers => { 'Accept-Encoding' => 'gzip', %headers } }) }
+sub fetch
+{
+	my ($path, %headers) = @_;
+	return $http->get("$root$path", { headers => { 'Accept-Encoding' => 'gzip', %headers } })
+}
 sub plain
 {
 	my ($got) = @_;
@@ -40,7 +45,8 @@ like($policy, qr/connect-src 'self';/, 'and requests go nowhere else');
 like($policy, qr/frame-ancestors 'none'/, 'no page can frame it');
 is($page->{headers}{'x-content-type-options'}, 'nosniff', 'types are not guessed');
 is($page->{headers}{'cache-control'}, 'no-cache', 'the page is requested again');
-is(fetch('/console/', 'If-None-Match' => $page->{headers}{etag})->{status}, 304, 'and not sent again when it has not changed');
+is(fetch('/console/', 'If-None-Match' => $page->{headers}{etag})->{status}, 304,
+	'and not sent again when it has not changed');
 
 # Everything that the page leads to, from file to file.
 my (%files, $bytes, $first);
@@ -66,16 +72,24 @@ cmp_ok($bytes, '<', 1_000_000, "all together are under 1 MB as sent ($bytes byte
 my ($main) = grep { m{/main-.*\.js$} } keys %files;
 my %eager = ($main => 1);
 my @static = $main;
-while (defined(my $name = shift @static)) { push @static, grep { !$eager{$_}++ } map { "assets/$_" } $files{$name} =~ m{(?:from|import)"\./([\w.-]+\.js)"}g }
+while (defined(my $name = shift @static))
+{
+	push @static, grep { !$eager{$_}++ } map { "assets/$_" } $files{$name} =~ m{(?:from|import)"\./([\w.-]+\.js)"}g
+}
 my $eager = 0;
 $eager += length $files{$_} for keys %eager;
 ok((grep { /mermaid/ } keys %files), 'Mermaid is there');
 ok(!(grep { /mermaid/ } keys %eager), 'but is only fetched where it draws');
 cmp_ok($eager, '<', 200_000, "what is fetched at first is small ($eager bytes, not compressed)");
-is(join(' ', grep { $files{$_} =~ m{(?:src|href)=["']?https?://|\@import|url\(["']?https?:} } grep { /\.(html|css)$/ } keys %files), '', 'no file asks for one from elsewhere');
+is(join(' ',
+		grep { $files{$_} =~ m{(?:src|href)=["']?https?://|\@import|url\(["']?https?:} } grep { /\.(html|css)$/ }
+			keys %files),
+	'', 'no file asks for one from elsewhere');
 
-is(fetch("/console/$_")->{status}, 404, "$_ is not there") for 'nothing.js', '../healthz', '%2e%2e/etc/passwd', 'assets/';
-is($http->request('GET', "$root/console/$main", { headers => { 'Accept-Encoding' => 'identity' } })->{status}, 406, 'a client that does not accept gzip gets 406');
+is(fetch("/console/$_")->{status}, 404, "$_ is not there")
+	for 'nothing.js', '../healthz', '%2e%2e/etc/passwd', 'assets/';
+is($http->request('GET', "$root/console/$main", { headers => { 'Accept-Encoding' => 'identity' } })->{status}, 406,
+	'a client that does not accept gzip gets 406');
 is($http->request('HEAD', "$root/console/")->{status}, 406, 'also by HEAD');
 
 # The pure parts have unit tests of their own, where the console was built.
@@ -88,12 +102,15 @@ SKIP: {
 
 # Without Node.
 my $folder = File::Temp->newdir;
-is(`cd / && PAWL_CONSOLE=off $ENV{PAWL_TOP}/scripts/build-console $folder`, "pawld is built without its console: it was asked to\n", 'without npm the build says so');
+is(`cd / && PAWL_CONSOLE=off $ENV{PAWL_TOP}/scripts/build-console $folder`,
+	"pawld is built without its console: it was asked to\n", 'without npm the build says so');
 {
 	open(my $program, '>', "$folder/main.cpp") or die $!;
-	print $program qq(#include <cstdio>\n#include "console.hpp"\nint main() { std::printf("%d %d", pawl::has_console(), pawl::console_file("index.html") != nullptr); }\n);
+	print $program qq(#include <cstdio>\n#include "console.hpp"\nint main() { )
+		. qq(std::printf("%d %d", pawl::has_console(), pawl::console_file("index.html") != nullptr); }\n);
 }
-is(system('g++', '-std=c++20', "-I$ENV{PAWL_TOP}/client/http/console", "-I$folder/parts", '-o', "$folder/main", "$folder/main.cpp", "$ENV{PAWL_TOP}/client/http/console/files.cpp"), 0, 'goes on all the same');
+is(system('g++', '-std=c++20', "-I$ENV{PAWL_TOP}/client/http/console", "-I$folder/parts", '-o', "$folder/main",
+	"$folder/main.cpp", "$ENV{PAWL_TOP}/client/http/console/files.cpp"), 0, 'goes on all the same');
 is(`$folder/main`, '0 0', 'and pawld knows that it has none');
 
 is(end_program($api->{run}, 'TERM'), 0, 'the daemon ends');

@@ -1,4 +1,5 @@
-# The console in a browser: every page, what it shows, what its buttons do, by mouse and by keyboard, on a phone, in the dark.
+# The console in a browser: every page, what it shows, what its buttons do, by mouse and
+# by keyboard, on a phone, in the dark.
 use strict;
 use warnings;
 use FindBin;
@@ -24,9 +25,12 @@ mkdir $pictures;
 ok($node->poll_query_until('postgres', q{select (select count(*) = 6 from pawl_dag.tasks where state = 'complete')
 	and (select count(*) = 2 from pawl_dag.tasks where state = 'blocked_by_failures')
 	and (select count(*) = 32 from pawl_bulk.work where kind = 'signal' and state <> 'ready')
-	and (select string_agg(state, ',' order by state) = 'REVERTED,RUNNING,SUCCESS' from pawl_saga.flows)}), 'there is something to look at')
-	or diag(one($node, q{select json_build_object('tasks', (select json_object_agg(state, n) from (select state, count(*) n from pawl_dag.tasks group by 1) t),
-		'work', (select json_agg(w) from (select kind, state, count(*) from pawl_bulk.work group by 1, 2) w), 'flows', (select json_agg(name || state) from pawl_saga.flows),
+	and (select string_agg(state, ',' order by state) = 'REVERTED,RUNNING,SUCCESS' from pawl_saga.flows)}),
+	'there is something to look at')
+	or diag(one($node, q{select json_build_object('tasks',
+              (select json_object_agg(state, n) from (select state, count(*) n from pawl_dag.tasks group by 1) t),
+		'work', (select json_agg(w) from (select kind, state, count(*) from pawl_bulk.work group by 1, 2) w), 'flows',
+		(select json_agg(name || state) from pawl_saga.flows),
 		'bulk', (select json_agg(s) from pawl_bulk.status s))}));
 
 my $browser = Browser->new;
@@ -47,10 +51,12 @@ $browser->run('document.querySelector("input[name=token]").select()');
 $browser->type('input[name=token]', $operator);
 $browser->click('button[type=submit]');
 ok($browser->sees('Overview', 'h1'), 'an operator signs in');
-is($browser->run('return document.cookie + Object.keys(localStorage).join()'), '', 'the token is in no cookie and not in what outlives the tab');
+is($browser->run('return document.cookie + Object.keys(localStorage).join()'), '',
+	'the token is in no cookie and not in what outlives the tab');
 
 # Overview
-ok($browser->sees($_), "the overview shows $_") for 'Dead letters', 'Throughput', 'Queues', 'Owners and leases', 'the card was declined', 'healthy';
+ok($browser->sees($_), "the overview shows $_")
+	for 'Dead letters', 'Throughput', 'Queues', 'Owners and leases', 'the card was declined', 'healthy';
 ok($browser->sees('live', '.live'), 'and is live');
 picture('overview');
 
@@ -86,7 +92,8 @@ ok($browser->sees('#3', '.timeline'), 'the timeline grows');
 $browser->click('nav a', 'Tasks');
 $browser->find('table tbody tr');
 picture('tasks');
-$browser->run('const s = document.querySelector(".filters select"); s.value = "blocked_by_failures"; s.dispatchEvent(new Event("change", { bubbles: true }))');
+$browser->run('const s = document.querySelector(".filters select"); s.value = "blocked_by_failures"; '
+	. 's.dispatchEvent(new Event("change", { bubbles: true }))');
 becomes(sub { scalar(() = $browser->all('table tbody tr')) }, 2, 'tasks are filtered by state');
 $browser->click('td a', 'order');
 $browser->find('.node.bad[data-name=pay]');
@@ -100,13 +107,15 @@ picture('task_failed');
 $node->safe_psql('postgres', 'update shop.card set good = true');
 my $task = ($browser->run('return location.hash') =~ m{tasks/([-0-9a-f]+)})[0];
 $browser->click('.head button', 'Retry');
-ok($browser->sees('1 failed step (pay) will get all attempts back and run again', 'dialog'), 'a retry says what will happen');
+ok($browser->sees('1 failed step (pay) will get all attempts back and run again', 'dialog'),
+	'a retry says what will happen');
 picture('retry_asks');
 $browser->type('dialog input[name=reason]', 'the card is good again');
 $browser->click('dialog button[type=submit]');
 ok($browser->sees('complete', 'h1'), 'the task completes, and the page knows');
 becomes(sub { scalar(() = $browser->all('.node.good')) }, 7, 'the graph has changed with it');
-is(one($node, "select string_agg(distinct metadata ->> 'reason', ',') from pawl_dag.step_transitions_log where task_uuid = '$task' and event = 'ResetForRetry'"), 'the card is good again', 'the reason is in the log');
+is(one($node, "select string_agg(distinct metadata ->> 'reason', ',') from pawl_dag.step_transitions_log where "
+	. "task_uuid = '$task' and event = 'ResetForRetry'"), 'the card is good again', 'the reason is in the log');
 picture('task_complete');
 
 # Dead letters
@@ -130,14 +139,19 @@ for (1 .. 12)
 	last if $stops[-1] =~ /^Cancel/;
 }
 like($stops[-1], qr/^Cancel/, 'Tab comes to the buttons') or diag(join(' | ', @stops));
-isnt($browser->run('return getComputedStyle(document.activeElement).outlineStyle'), 'none', 'what has the focus is seen');
+isnt($browser->run('return getComputedStyle(document.activeElement).outlineStyle'), 'none',
+	'what has the focus is seen');
 $browser->press('Enter');
 $browser->find('dialog[open]');
-my @left = grep { $browser->press('Tab'); !$browser->run('return document.activeElement === document.body || !!document.activeElement.closest("dialog")') } 1 .. 6;
+my @left = grep {
+	$browser->press('Tab');
+	!$browser->run('return document.activeElement === document.body || !!document.activeElement.closest("dialog")')
+} 1 .. 6;
 is("@left", '', 'a dialog keeps the focus');
 $browser->press('Escape');
 wait_until(sub { !$browser->all('dialog') }, 'the dialog to close');
-like($browser->run('return document.activeElement.textContent.trim()'), qr/^Cancel/, 'Escape closes it and gives the focus back');
+like($browser->run('return document.activeElement.textContent.trim()'), qr/^Cancel/,
+	'Escape closes it and gives the focus back');
 is(one($node, q{select count(*) from pawl_dag.tasks where state = 'cancelled'}), 0, 'and nothing was cancelled');
 $browser->run('document.querySelector(".node").focus()');
 $browser->press('Enter');
@@ -146,21 +160,26 @@ ok($browser->sees('validate', '#step'), 'a step of the graph is chosen with Ente
 # Bulk operations
 $browser->click('nav a', 'Bulk');
 $browser->click('td a', 'devices');
-ok($browser->sees($_), "the operation shows $_") for 'an IMEI has 15 digits', 'there is no such plan', 'Waits for a signal', 'cannot be retried', 'carrier-1';
+ok($browser->sees($_), "the operation shows $_")
+	for 'an IMEI has 15 digits', 'there is no such plan', 'Waits for a signal', 'cannot be retried', 'carrier-1';
 picture('bulk');
 $browser->click('#signals button', 'Complete');
 ok($browser->sees('Row 1 will be complete at approval', 'dialog'), 'a signal asks first');
 $browser->click('dialog button[type=submit]');
-ok($node->poll_query_until('postgres', q{select state = 'Completed' from pawl_bulk.records where row_number = 1 and step_index = 1}), 'the signal is answered');
+ok($node->poll_query_until('postgres', q{select state = 'Completed' from pawl_bulk.records where row_number = 1
+	and step_index = 1}), 'the signal is answered');
 becomes(sub { $browser->text('#signals') =~ /(carrier-1)\b/ ? $1 : '' }, '', 'and the row waits no more');
 $browser->click('#signals button', 'Fail');
 $browser->type('dialog input[name=reason]', 'the carrier rejects it');
 $browser->click('dialog button[type=submit]');
-ok($node->poll_query_until('postgres', q{select state = 'Failed' and error_message = 'the carrier rejects it' from pawl_bulk.records where row_number = 2 and step_index = 1}), 'or failed, with a reason');
+ok($node->poll_query_until('postgres', q{select state = 'Failed' and error_message = 'the carrier rejects it'
+	from pawl_bulk.records where row_number = 2 and step_index = 1}), 'or failed, with a reason');
 page($browser->run('return location.hash.split("?")[0]') . '?row=7');
 ok($browser->sees('there is no such plan', '#row'), 'a row tells what each step made of it');
 picture('bulk_row');
-my @waiting = map { [ split /\|/ ] } split /\n/, $node->safe_psql('postgres', 'select k.operation, k.key from pawl_bulk.signal_keys k join pawl_bulk.work w using (operation, row_number, step_index)');
+my @waiting = map { [ split /\|/ ] } split /\n/,
+	$node->safe_psql('postgres', 'select k.operation, k.key from pawl_bulk.signal_keys k join pawl_bulk.work w using '
+		. '(operation, row_number, step_index)');
 $node->safe_psql('postgres', join(';', map { "select pawl_bulk.signal('$_->[0]', '$_->[1]')" } @waiting));
 ok($browser->sees('completed with errors', 'h1'), 'the operation ends while one looks on');
 ok($browser->sees('can be retried'), 'it can be retried now');
@@ -189,10 +208,12 @@ $browser->click('dialog button[type=submit]');
 ok($browser->sees('running', 'h1'), 'and resumed');
 
 # In the dark, and on a phone
-$browser->run('const s = document.querySelector(".theme select"); s.value = "dark"; s.dispatchEvent(new Event("change", { bubbles: true }))');
+$browser->run('const s = document.querySelector(".theme select"); s.value = "dark"; s.dispatchEvent(new '
+	. 'Event("change", { bubbles: true }))');
 $browser->click('nav a', 'Overview');
 $browser->sees('Throughput');
-is($browser->run('return getComputedStyle(document.body).backgroundColor'), 'rgb(14, 18, 22)', 'the switch makes it dark');
+is($browser->run('return getComputedStyle(document.body).backgroundColor'), 'rgb(14, 18, 22)',
+	'the switch makes it dark');
 picture('dark_overview');
 page("#/tasks/$task");
 $browser->find('.node.good[data-name=thank]');
@@ -200,17 +221,23 @@ picture('dark_task');
 page('#/machines/ticket');
 $browser->find('.mermaid svg g.live');
 picture('dark_machine');
-$browser->run('const s = document.querySelector(".theme select"); s.value = "system"; s.dispatchEvent(new Event("change", { bubbles: true }))');
+$browser->run('const s = document.querySelector(".theme select"); s.value = "system"; s.dispatchEvent(new '
+	. 'Event("change", { bubbles: true }))');
 $browser->devtools('Emulation.setEmulatedMedia', features => [ { name => 'prefers-color-scheme', value => 'dark' } ]);
-is($browser->run('return getComputedStyle(document.body).backgroundColor'), 'rgb(14, 18, 22)', 'and so does the system');
+is($browser->run('return getComputedStyle(document.body).backgroundColor'), 'rgb(14, 18, 22)',
+	'and so does the system');
 $browser->devtools('Emulation.setEmulatedMedia', features => [ { name => 'prefers-color-scheme', value => 'light' } ]);
 is($browser->run('return getComputedStyle(document.body).backgroundColor'), 'rgb(246, 247, 249)', 'or light');
-$browser->devtools('Emulation.setDeviceMetricsOverride', width => 360, height => 740, deviceScaleFactor => 2, mobile => JSON::PP::true);
-for my $where ([ '#/', 'overview', 'Throughput' ], [ '#/tasks', 'tasks', 'order' ], [ "#/tasks/$task", 'task', 'Steps' ], [ '#/bulks', 'bulks', 'devices' ], [ '#/flows', 'sagas', 'open end' ], [ '#/machines/ticket', 'machine', 'Diagram' ])
+$browser->devtools('Emulation.setDeviceMetricsOverride', width => 360, height => 740, deviceScaleFactor => 2,
+	mobile => JSON::PP::true);
+for my $where ([ '#/', 'overview', 'Throughput' ], [ '#/tasks', 'tasks', 'order' ],
+	[ "#/tasks/$task", 'task', 'Steps' ], [ '#/bulks', 'bulks', 'devices' ], [ '#/flows', 'sagas', 'open end' ],
+	[ '#/machines/ticket', 'machine', 'Diagram' ])
 {
 	page($where->[0]);
 	$browser->sees($where->[2]);
-	cmp_ok($browser->run('return document.documentElement.scrollWidth'), '<=', 360, "$where->[1] is no wider than a phone");
+	cmp_ok($browser->run('return document.documentElement.scrollWidth'), '<=', 360,
+		"$where->[1] is no wider than a phone");
 	picture("phone_$where->[1]");
 }
 $browser->devtools('Emulation.clearDeviceMetricsOverride');
@@ -231,10 +258,19 @@ page('#/tasks');
 ok($browser->sees('The token is no longer valid', 'main'), 'a token that was revoked leads back to the login page');
 
 # What the browser has to say about all this
-my @asked = map { $_->{request}{url} } grep { defined } map { my $m = decode_json($_->{message})->{message}; $m->{method} eq 'Network.requestWillBeSent' ? $m->{params} : undef } $browser->log_of('performance');
+my @asked = map {
+	$_->{request}{url}
+} grep {
+	defined
+} map {
+	my $m = decode_json($_->{message})->{message};
+	$m->{method} eq 'Network.requestWillBeSent' ? $m->{params} : undef
+} $browser->log_of('performance');
 cmp_ok(scalar(@asked), '>', 50, 'the browser has counted requests');
-is_deeply([ grep { !m{^\Q$root\E/(console|v1|api)/} && !/^data:/ && !m{^blob:\Q$root\E/} && !m{^chrome:} } @asked ], [], 'and none went anywhere else');
-my @complaints = grep { $_->{level} eq 'SEVERE' && $_->{message} !~ /status of (401|404)/ || $_->{message} =~ /Content Security Policy/i } $browser->log_of('browser');
+is_deeply([ grep { !m{^\Q$root\E/(console|v1|api)/} && !/^data:/ && !m{^blob:\Q$root\E/} && !m{^chrome:} } @asked ], [],
+	'and none went anywhere else');
+my @complaints = grep { $_->{level} eq 'SEVERE' && $_->{message} !~ /status of (401|404)/
+	|| $_->{message} =~ /Content Security Policy/i } $browser->log_of('browser');
 is_deeply([ map { $_->{message} } @complaints ], [], 'no error was written to its console');
 $whole = 1;
 done_testing();

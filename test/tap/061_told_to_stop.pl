@@ -1,4 +1,5 @@
-# Handlers that are told to stop and say so have not failed: their work goes back or is begun anew, and no failure is audited.
+# Handlers that are told to stop and say so have not failed: their work goes back or is
+# begun anew, and no failure is audited.
 use strict;
 use warnings;
 use FindBin;
@@ -21,7 +22,8 @@ sub begin_worker
 
 sub failures { return one($node, 'select count(*) from pawl_dag.step_result_audit where not success') }
 
-# No heartbeat gets through, the connection that claims is untouched: what was claimed meanwhile has a lease of its own, and is not stopped.
+# No heartbeat gets through, the connection that claims is untouched: what was claimed
+# meanwhile has a lease of its own, and is not stopped.
 define_template($node, qq({"name": "once", "identity_strategy": "always_unique", "steps": [
 	{"name": "only", "handler": "sleep", "handler_options": {"seconds": 0.2}, $retry}]}));
 my $worker = begin_worker('default', 4, 1, 900, 8);
@@ -34,7 +36,8 @@ is(failures(), 0, 'and no failure was reported');
 is(end_program($worker, 'TERM'), 0, 'the worker ends');
 like($worker->{out}, qr/, 0 failed,/, 'and has counted none');
 
-# The leases are extended, but the worker does not get the answer: it stops, finds the work that it still owns, and begins it anew.
+# The leases are extended, but the worker does not get the answer: it stops, finds the
+# work that it still owns, and begins it anew.
 define_template($node, qq({"name": "long", "identity_strategy": "always_unique", "steps": [
 	{"name": "only", "handler": "sleep", "handler_options": {"seconds": 4}, $retry}]}));
 $worker = begin_worker('default', 4, 1, 900, 8);
@@ -45,7 +48,8 @@ is($proxy->fired, 8, 'eight were lost');
 is(failures(), 0, 'no failure');
 is(end_program($worker, 'TERM'), 0, 'the worker ends');
 like($worker->{out}, qr/^3 succeeded, 0 failed, 0 dropped/, 'each step was reported once');
-my ($attempts, $tokens) = split / /, one($node, q{select max(s.attempts) || ' ' || max(s.fence) from pawl_dag.steps s join pawl_dag.tasks t using (task_uuid) where t.name = 'long'});
+my ($attempts, $tokens) = split / /, one($node, q{select max(s.attempts) || ' ' || max(s.fence) from pawl_dag.steps s
+	join pawl_dag.tasks t using (task_uuid) where t.name = 'long'});
 is("$attempts $tokens", '1 1', 'by the first owner');
 
 # The grace of a drain is over.
@@ -57,8 +61,10 @@ $node->poll_query_until('postgres', q{select count(*) = 3 from pawl_dag.steps wh
 is(end_program($worker, 'TERM'), 0, 'a worker whose handlers take too long ends');
 like($worker->{out}, qr/^0 succeeded, 0 failed, 0 dropped, 3 given back/, 'and gives back what they have');
 is(failures(), 0, 'no failure');
-is(one($node, q{select string_agg(distinct l.from_state || ' ' || l.event, ',') from pawl_dag.step_transitions l join pawl_dag.tasks t using (task_uuid)
-	where t.name = 'endless' and l.sort_key = (select max(x.sort_key) from pawl_dag.step_transitions x where x.step_uuid = l.step_uuid and x.from_state = 'in_progress')}),
+is(one($node, q{select string_agg(distinct l.from_state || ' ' || l.event, ',') from pawl_dag.step_transitions l
+          join pawl_dag.tasks t using (task_uuid)
+	where t.name = 'endless' and l.sort_key = (select max(x.sort_key) from pawl_dag.step_transitions x
+		where x.step_uuid = l.step_uuid and x.from_state = 'in_progress')}),
 	'in_progress WaitForRetry', 'the log says how they were left');
 end_program($daemon, 'TERM');
 $proxy->end;

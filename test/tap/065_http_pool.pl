@@ -25,7 +25,8 @@ sub begin_asking
 
 sub status_of { my ($socket) = @_; my $line = <$socket> // ''; return (split / /, $line)[1] }
 
-sub hanging { return one($node, q{select count(*) from pg_stat_activity where usename = 'pawl_authenticator' and wait_event_type = 'Lock'}) }
+sub hanging { return one($node, q{select count(*) from pg_stat_activity where usename = 'pawl_authenticator'
+	and wait_event_type = 'Lock'}) }
 
 my $locker = $node->background_psql('postgres', on_error_stop => 1);
 $locker->query_safe('begin; lock table pawl_dag.tasks');
@@ -35,7 +36,8 @@ is(ask('GET', '/v1/session', token => $reader)->{status}, 200, 'a quick request 
 push @slow, map { begin_asking('/v1/tasks') } 1 .. 20;
 wait_until(sub { hanging() == 4 }, 'a fourth to hang');
 $locker->query_safe('commit');
-is(join(' ', map { status_of($_) } @slow), join(' ', (200) x 23), 'all are answered in the end, those that waited for a connection too');
+is(join(' ', map { status_of($_) } @slow), join(' ', (200) x 23),
+	'all are answered in the end, those that waited for a connection too');
 is(ask('GET', '/v1/session', token => $reader)->{json}{daemon}{connections}{taken}, 0, 'and all connections are back');
 $locker->quit;
 

@@ -1,4 +1,5 @@
-# TLS: a certificate of our own authority, clients that show a certificate instead of a token, and clients that show a wrong one.
+# TLS: a certificate of our own authority, clients that show a certificate instead of a
+# token, and clients that show a wrong one.
 use strict;
 use warnings;
 use FindBin;
@@ -13,28 +14,46 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = api_cluster('tls', qw(pawl_dag));
-define_template($node, '{"name": "order", "identity_strategy": "always_unique", "steps": [{"name": "pack", "handler": "shop.pack"}]}');
+define_template($node,
+	'{"name": "order", "identity_strategy": "always_unique", "steps": [{"name": "pack", "handler": "shop.pack"}]}');
 my $folder = PostgreSQL::Test::Utils::tempdir;
 my @key = qw(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes);
 
-sub openssl { my (@arguments) = @_; my ($out, $err) = ('', ''); IPC::Run::run([ 'openssl', @arguments ], '>', \$out, '2>', \$err) or die "openssl @arguments: $err"; return $out }
-sub authority { my ($name) = @_; openssl('req', '-x509', @key, '-days', 1, '-subj', "/CN=$name", '-keyout', "$folder/$name.key", '-out', "$folder/$name.pem"); return }
+sub openssl
+{
+	my (@arguments) = @_;
+	my ($out, $err) = ('', '');
+	IPC::Run::run([ 'openssl', @arguments ], '>', \$out, '2>', \$err) or die "openssl @arguments: $err";
+	return $out
+}
+sub authority
+{
+	my ($name) = @_;
+	openssl('req', '-x509', @key, '-days', 1, '-subj', "/CN=$name", '-keyout', "$folder/$name.key", '-out',
+		"$folder/$name.pem");
+	return
+}
 
 # A certificate that an authority has signed.
 sub certificate
 {
 	my ($name, $by, $days, @more) = @_;
 	openssl('req', @key, '-subj', "/CN=$name", '-keyout', "$folder/$name.key", '-out', "$folder/$name.csr");
-	openssl('x509', '-req', '-in', "$folder/$name.csr", '-CA', "$folder/$by.pem", '-CAkey', "$folder/$by.key", '-CAcreateserial', '-days', $days, '-out', "$folder/$name.pem", @more);
+	openssl('x509', '-req', '-in', "$folder/$name.csr", '-CA', "$folder/$by.pem", '-CAkey', "$folder/$by.key",
+		'-CAcreateserial', '-days', $days, '-out', "$folder/$name.pem", @more);
 	return;
 }
 
-sub fingerprint { my ($name) = @_; return openssl('x509', '-noout', '-fingerprint', '-sha256', '-in', "$folder/$name.pem") =~ /=(\S+)/ ? $1 : die }
+sub fingerprint
+{
+	my ($name) = @_;
+	return openssl('x509', '-noout', '-fingerprint', '-sha256', '-in', "$folder/$name.pem") =~ /=(\S+)/ ? $1 : die }
 
 sub accept_cert
 {
 	my ($name, $role, $scopes, $more) = @_;
-	return $node->safe_psql('postgres', sprintf(q{select pawl_api.accept_certificate('%s', '%s', '%s', '%s'%s)}, fingerprint($name), $role, $name, $scopes, $more // ''));
+	return $node->safe_psql('postgres', sprintf(q{select pawl_api.accept_certificate('%s', '%s', '%s', '%s'%s)},
+			fingerprint($name), $role, $name, $scopes, $more // ''));
 }
 
 authority($_) for qw(ours clients strangers);
@@ -48,10 +67,13 @@ accept_cert('watcher', 'pawl_reader', '{read}');
 accept_cert('late', 'pawl_reader', '{read}', q{, '-1 second'});
 accept_cert($_, 'pawl_operator', '{read,operate}') for qw(expired foreign);
 
-my $run = begin_program($node, 'pawld', '--api', '127.0.0.1:0', '--api-database', 'user=pawl_authenticator', '--sql-workers', '0',
-	'--api-certificate', "$folder/server.pem", '--api-key', "$folder/server.key", '--api-client-ca', "$folder/clients.pem");
+my $run = begin_program($node, 'pawld', '--api', '127.0.0.1:0', '--api-database', 'user=pawl_authenticator',
+	'--sql-workers', '0',
+	'--api-certificate', "$folder/server.pem", '--api-key', "$folder/server.key", '--api-client-ca',
+	"$folder/clients.pem");
 my $port;
-wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /serving the API port=(\d+)/ ? ($port = $1) : 0 }, 'the API: ' . $run->{err});
+wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /serving the API port=(\d+)/ ? ($port = $1) : 0 },
+	'the API: ' . $run->{err});
 
 # Asks with curl. shows: whose certificate. Gives the status, 0 where there was none, and the body.
 sub https
@@ -61,16 +83,19 @@ sub https
 	my @token = $how{token} ? ('-H', "Authorization: Bearer $how{token}") : ();
 	my @body = $how{body} ? ('-H', 'Content-Type: application/json', '-d', encode_json($how{body})) : ();
 	my ($out, $err) = ('', '');
-	IPC::Run::run([ 'curl', '-sS', '--cacert', "$folder/" . ($how{trusts} // 'ours') . '.pem', @shown, @token, @body, @{ $how{more} // [] }, '-w', '\n%{http_code}', "https://127.0.0.1:$port$path" ], '>', \$out, '2>', \$err);
+	IPC::Run::run([ 'curl', '-sS', '--cacert', "$folder/" . ($how{trusts} // 'ours') . '.pem', @shown, @token, @body,
+		@{ $how{more} // [] }, '-w', '\n%{http_code}', "https://127.0.0.1:$port$path" ], '>', \$out, '2>', \$err);
 	my ($body, $status) = $out =~ /^(.*)\n(\d+)$/s;
 	return { status => $status + 0, body => $body, json => scalar(eval { decode_json($body) }), err => $err };
 }
 
 is(https('/healthz')->{status}, 200, 'a client that trusts the authority is answered');
 is(https('/healthz', trusts => 'strangers')->{status}, 0, 'a client that does not trust it ends the connection');
-is(https('/healthz', more => [ '--tls-max', '1.1', '--ciphers', 'ALL:@SECLEVEL=0' ])->{status}, 0, 'TLS 1.1 is too old');
+is(https('/healthz', more => [ '--tls-max', '1.1', '--ciphers', 'ALL:@SECLEVEL=0' ])->{status}, 0,
+	'TLS 1.1 is too old');
 is(https('/healthz', more => [ '--tls-max', '1.2' ])->{status}, 200, 'TLS 1.2 is not');
-like(https('/healthz', more => ['-i'])->{body}, qr/^strict-transport-security: max-age=31536000/im, 'browsers get the header to stay with TLS');
+like(https('/healthz', more => ['-i'])->{body}, qr/^strict-transport-security: max-age=31536000/im,
+	'browsers get the header to stay with TLS');
 like(https('/healthz', more => ['-v'])->{err}, qr/SSL connection using TLSv1\.3/, 'TLS 1.3 is what is spoken');
 
 subtest 'client certificates' => sub {
@@ -78,21 +103,27 @@ subtest 'client certificates' => sub {
 	my $reader = make_token($node, 'pawl_reader', 'rita', '{read}');
 	is(https('/v1/tasks', token => $reader)->{status}, 200, 'which goes as well');
 	my $session = https('/v1/session', shows => 'robot');
-	is("$session->{json}{role} $session->{json}{person}", 'pawl_operator robot', 'the right one is its role and person') or diag($session->{body}, $session->{err});
+	is("$session->{json}{role} $session->{json}{person}", 'pawl_operator robot', 'the right one is its role and person')
+		or diag($session->{body}, $session->{err});
 	my $made = https('/v1/tasks', shows => 'robot', body => { name => 'order' });
 	is($made->{status}, 201, 'and operates');
-	is(one($node, "select processor || ' ' || actor from pawl_dag.task_transitions where task_uuid = '$made->{json}{task_uuid}' and sort_key = 1"), 'robot pawl_operator', 'the log names it');
+	is(one($node, "select processor || ' ' || actor from pawl_dag.task_transitions where task_uuid = "
+		. "'$made->{json}{task_uuid}' and sort_key = 1"), 'robot pawl_operator', 'the log names it');
 	is(https('/v1/tasks', shows => 'watcher')->{status}, 200, 'a reader\'s reads');
-	is(https('/v1/tasks', shows => 'watcher', body => { name => 'order' })->{json}{sqlstate}, '42501', 'and does not operate');
+	is(https('/v1/tasks', shows => 'watcher', body => { name => 'order' })->{json}{sqlstate}, '42501',
+		'and does not operate');
 	my $unknown = https('/v1/tasks', shows => 'unknown');
-	is("$unknown->{status} $unknown->{json}{sqlstate}", '401 28000', 'a certificate that was not accepted identifies no role');
+	is("$unknown->{status} $unknown->{json}{sqlstate}", '401 28000',
+		'a certificate that was not accepted identifies no role');
 	is(https('/v1/tasks', shows => 'late')->{status}, 401, 'nor is one that was accepted for a time that is over');
 	is(https('/v1/tasks', shows => 'unknown', token => $reader)->{status}, 200, 'beside a token it does not matter');
-	is(https('/v1/tasks', shows => 'robot', token => 'pawl_wrong')->{status}, 401, 'a wrong token is not mended by a right certificate');
+	is(https('/v1/tasks', shows => 'robot', token => 'pawl_wrong')->{status}, 401,
+		'a wrong token is not mended by a right certificate');
 	is(https('/healthz', shows => 'expired')->{status}, 0, 'an expired one is rejected by TLS, accepted or not');
 	is(https('/healthz', shows => 'foreign')->{status}, 0, 'and so is one of another authority');
 	$node->safe_psql('postgres', "select pawl_api.revoke_token('$robot')");
-	is(https('/v1/tasks', shows => 'robot')->{status}, 401, 'one that was revoked identifies no role from the next request on');
+	is(https('/v1/tasks', shows => 'robot')->{status}, 401,
+		'one that was revoked identifies no role from the next request on');
 };
 
 subtest 'no TLS' => sub {
@@ -104,7 +135,8 @@ subtest 'no TLS' => sub {
 };
 
 is(end_program($run, 'TERM'), 0, 'the daemon ends');
-my $without = begin_program($node, 'pawld', '--api', '127.0.0.1:0', '--api-certificate', "$folder/server.pem", '--api-key', "$folder/robot.key");
+my $without = begin_program($node, 'pawld', '--api', '127.0.0.1:0', '--api-certificate', "$folder/server.pem",
+	'--api-key', "$folder/robot.key");
 is(end_program($without), 1, 'a key of another certificate is rejected at the start');
 like($without->{err}, qr/key/, 'by name');
 no_crash($node);

@@ -15,7 +15,10 @@ $node->safe_psql('postgres', <<'SQL');
 create extension pawl_saga;
 create function step(how jsonb) returns void language plpgsql as $$
 begin
-    perform from pawl_saga.claim('w', 'default', 1) c, pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence) || how), 'w');
+    perform from pawl_saga.claim('w', 'default', 1) c,
+        pawl_saga.report(
+                    jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+                || how), 'w');
 end $$;
 select pawl_saga.define('{"flow": "linear", "name": "trip", "children": [{"task": "flight"}, {"task": "hotel"}]}');
 SQL
@@ -33,9 +36,11 @@ is($terminal->status, 1, 'follow ends with 1 for a flow that was reverted');
 # What a terminal shows in the end: a carriage return begins the line anew, the sequence after it wipes it.
 my $screen = join "\n", map { s/.*\r//sr } split /\n/, $seen =~ s/\r\n/\n/gr =~ s/\r\033\[K/\r/gr;
 $screen =~ s/\033\[[0-9;]*m//g;
-like($screen, qr{\A(?:\d\d:\d\d:\d\d\.\d{3}  . [a-z]+  [A-Z_]+ → [A-Z_]+\n)+\[[#.]{40}\] \d/2  REVERTED\z}, 'moves, and one bar below them') or diag($seen);
+like($screen, qr{\A(?:\d\d:\d\d:\d\d\.\d{3}  . [a-z]+  [A-Z_]+ → [A-Z_]+\n)+\[[#.]{40}\] \d/2  REVERTED\z},
+		'moves, and one bar below them') or diag($seen);
 is(join(', ', map { s/^\S+  . (\S+)  \S+ → (\S+)$/$1 $2/r } grep { /→/ } split /\n/, $screen),
-	'trip RUNNING, flight RUNNING, flight SUCCESS, hotel RUNNING, hotel FAILURE, hotel REVERTING, hotel REVERTED, flight REVERTING, flight REVERTED, trip REVERTED',
+	'trip RUNNING, flight RUNNING, flight SUCCESS, hotel RUNNING, hotel FAILURE, hotel REVERTING, hotel REVERTED, '
+	. 'flight REVERTING, flight REVERTED, trip REVERTED',
 	'each state change once, in order') or diag($seen);
 like($seen, qr/\033\[\d+m✗ hotel/, 'in colours');
 cmp_ok(scalar(() = $seen =~ /\r\033\[K/g), '>=', 4, 'the bar was written over');

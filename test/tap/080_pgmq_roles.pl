@@ -1,4 +1,5 @@
-# PGMQ where pawld and workers are roles of their own and neither owns it: what docs/providers.md has an operator grant is enough, and needed.
+# PGMQ where pawld and workers are roles of their own and neither owns it: what
+# docs/providers.md has an operator grant is enough, and needed.
 use strict;
 use warnings;
 use FindBin;
@@ -13,7 +14,8 @@ my $node = new_cluster('main');
 workflows($node);
 install_pgmq($node);
 my %settings = (PAWL_PROVIDER => 'pgmq');
-$node->safe_psql('postgres', q{create role the_worker login in role pawl_worker; create role the_publisher login in role pawl_worker});
+$node->safe_psql('postgres',
+	q{create role the_worker login in role pawl_worker; create role the_publisher login in role pawl_worker});
 my $queue = 'pawl_pawl_dag_steps_defaul_d86a9830f408bb29';
 sub messages { return one($node, "select count(*) from pgmq.q_$queue") }
 
@@ -29,14 +31,16 @@ all_done($node, 'without rights');
 # A worker that may not make the queue tells its name, and an operator makes it.
 $node->safe_psql('postgres', q{grant usage on schema pgmq to pawl_worker; grant select on pgmq.meta to pawl_worker});
 log_has($worker, qr/queue $queue cannot be created: .*permission denied/);
-my @grants = ("grant select, insert, update, delete on pgmq.q_$queue to pawl_worker", "grant select, insert on pgmq.a_$queue to pawl_worker");
+my @grants = ("grant select, insert, update, delete on pgmq.q_$queue to pawl_worker",
+	"grant select, insert on pgmq.a_$queue to pawl_worker");
 $node->safe_psql('postgres', "begin; select pgmq.create('$queue'); $grants[0]; $grants[1]; commit");
 log_has($worker, qr/messages come from pgmq/);
 begin_tasks($node, 20);
 all_done($node, 'a queue that an operator made');
 once($node, 'a queue that an operator made');
 $node->safe_psql('postgres', qq{select pgmq.send('$queue', '"hello"')});
-is($node->poll_query_until('postgres', "select count(*) = 1 from pgmq.a_$queue"), 1, 'an unreadable message is archived');
+is($node->poll_query_until('postgres', "select count(*) = 1 from pgmq.a_$queue"), 1,
+	'an unreadable message is archived');
 is($node->poll_query_until('postgres', "select count(*) = 0 from pgmq.q_$queue"), 1, 'all is acknowledged');
 
 # The queue is emptied, and dropped, while a worker listens.
@@ -46,10 +50,12 @@ my ($told) = $worker->{out} =~ /, (\d+) by message$/m;
 cmp_ok($told, '>=', 60, 'it got a message for each step');
 $node->safe_psql('postgres', "select pgmq.drop_queue('$queue')");
 
-# A worker that may make queues makes them for the others as well. Older PGMQ (seen in 1.5.2) keeps queues as members of the extension, whose owner alone makes them.
+# A worker that may make queues makes them for the others as well. Older PGMQ (seen in 1.5.2) keeps queues as members of
+# the extension, whose owner alone makes them.
 $node->safe_psql('postgres', q{grant create on schema pgmq to pawl_worker; grant insert on pgmq.meta to pawl_worker});
 $worker = told_worker($node, \%settings, as => 'the_worker', alone => 1);
-if (one($node, q{select prosrc ~ 'ALTER EXTENSION' from pg_proc where oid = to_regprocedure('pgmq.create_non_partitioned(text)')}) eq 't')
+if (one($node, q{select prosrc ~ 'ALTER EXTENSION' from pg_proc
+		where oid = to_regprocedure('pgmq.create_non_partitioned(text)')}) eq 't')
 {
 	log_has($worker, qr/queue $queue cannot be created: .*must be owner of extension pgmq/);
 	$node->safe_psql('postgres', "begin; select pgmq.create('$queue'); $grants[0]; $grants[1]; commit");

@@ -1,5 +1,5 @@
-# What a RabbitMQ does to its clients: it gives up clients that it does not hear of, rejects messages for queues that are full, deletes queues, stands still, and
-# is away: a few seconds, or a minute and more with PAWL_LONG=1.
+# What a RabbitMQ does to its clients: it gives up clients that it does not hear of, rejects messages for queues that
+# are full, deletes queues, stands still, and is away: a few seconds, or a minute and more with PAWL_LONG=1.
 use strict;
 use warnings;
 use FindBin;
@@ -13,16 +13,22 @@ use Test::More;
 BAIL_OUT('rabbitmq-server is not there; `make deps` installs it') unless Broker::there();
 my $node = new_cluster('main');
 workflows($node);
-define_template($node, q({"name": "slow", "steps": [{"name": "only", "handler": "sleep", "handler_options": {"seconds": 5000}}]}));
+define_template($node,
+	q({"name": "slow", "steps": [{"name": "only", "handler": "sleep", "handler_options": {"seconds": 5000}}]}));
 my $broker = Broker->new(conf => "heartbeat = 1\n");
 $broker->start;
 my %settings = (PAWL_PROVIDER => 'rabbitmq', PAWL_BROKER => $broker->url);
 my $queue = 'pawl.pawl_dag.steps.default';
-sub messages { my %of = map { split /\t/ } split /\n/, $broker->control('list_queues', '--vhost', 'work', '--no-table-headers', 'name', 'messages'); return $of{$queue} }
+sub messages { my %of = map {
+	split /\t/
+} split /\n/, $broker->control('list_queues', '--vhost', 'work', '--no-table-headers', 'name', 'messages');
+return $of{$queue}
+}
 sub commits { return one($node, q{select xact_commit from pg_stat_database where datname = current_database()}) }
 sub behind { return one($node, q{select behind from pawl.consumers where consumer = 'publisher'}) }
 
-# A worker that is full for longer than the broker waits for a sign of life; it does not ask the database either while it has no room.
+# A worker that is full for longer than the broker waits for a sign of life; it does not
+# ask the database either while it has no room.
 my $daemon = publisher($node, \%settings);
 my $worker = told_worker($node, \%settings, arguments => [ 'default', 1, 0.001, 60_000, 1 ], fallback => 100);
 start_tasks($node, 'slow', 3);
@@ -37,8 +43,10 @@ unlike($worker->{err}, qr/no messages/, 'the broker has heard of the worker all 
 is(end_program($worker, 'TERM'), 0, 'the worker ends well');
 like($worker->{out}, qr/^3 succeeded, 0 failed, 0 dropped, 0 given back/, 'and has done all');
 
-# A queue with a limit rejects what is too much: nothing of the batch counts as sent, and it is sent again until all of it has been accepted.
-$broker->control('set_policy', '--vhost', 'work', 'limited', '^pawl\\.', '{"max-length":5,"overflow":"reject-publish"}', '--apply-to', 'queues');
+# A queue with a limit rejects what is too much: nothing of the batch counts as sent, and
+# it is sent again until all of it has been accepted.
+$broker->control('set_policy', '--vhost', 'work', 'limited', '^pawl\\.', '{"max-length":5,"overflow":"reject-publish"}',
+	'--apply-to', 'queues');
 $daemon = publisher($node, \%settings);
 begin_tasks($node, 20);
 log_has($daemon, qr/no broker.*queue $queue takes no more messages \(is it full\?\)/) for 1 .. 2;

@@ -1,4 +1,5 @@
-# The console's own unit tests, and the OpenAPI document against the official meta-schema: both run by Node, with the packages of the console's lock file.
+# The console's own unit tests, and the OpenAPI document against the official meta-schema: both run by Node, with the
+# packages of the console's lock file.
 use strict;
 use warnings;
 use FindBin;

@@ -12,10 +12,12 @@ use Test::More;
 my $node = api_cluster('main', 'pawl_bulk');
 $node->safe_psql('postgres', q{select pawl_bulk.define('{"name": "import", "track_row_data": true,
 	"steps": [{"name": "ask", "kind": "signal", "handler": "none", "timeout": "1 h", "signal_key": "go-{row}"}]}')});
-my @bulk = map { $node->safe_psql('postgres', "select operation from pawl_bulk.submit('import', rows => '[{\"id\": \"$_\"}, {\"id\": \"$_$_\"}]')") } 'a', 'b';
+my @bulk = map { $node->safe_psql('postgres',
+	"select operation from pawl_bulk.submit('import', rows => '[{\"id\": \"$_\"}, {\"id\": \"$_$_\"}]')") } 'a', 'b';
 my $token = make_token($node, 'pawl_reader', 'rita', '{read}');
 my $api = begin_api($node, '--api-failed-logins', '1000000');
-$node->poll_query_until('postgres', q{select count(*) = 4 from pawl_bulk.work where kind = 'signal'}) or die 'no row waits';
+$node->poll_query_until('postgres', q{select count(*) = 4 from pawl_bulk.work where kind = 'signal'})
+	or die 'no row waits';
 
 my @tickets;
 sub made
@@ -35,9 +37,11 @@ like($link->{href}, qr{^/api/bulks/$bulk[0]/export\?ticket=[0-9a-f]{64}$}, 'a li
 is(ask('HEAD', $link->{href})->{status}, 401, 'a HEAD does not follow it');
 my $file = ask('GET', "$link->{href}&format=json");
 is($file->{status}, 200, 'it needs no token');
-is($file->{content}, ask('GET', "/api/bulks/$bulk[0]/export?mode=report&format=csv&state=WaitingForCompletion", token => $token)->{content}, 'and gives the file that it was made for, whatever else is asked');
+is($file->{content}, ask('GET', "/api/bulks/$bulk[0]/export?mode=report&format=csv&state=WaitingForCompletion",
+	token => $token)->{content}, 'and gives the file that it was made for, whatever else is asked');
 like($file->{content}, qr/\ARowNumber,/, 'which is one');
-is($file->{headers}{'content-disposition'}, qq{attachment; filename="$bulk[0]-report-waitingforcompletion.csv"}, 'as a file, with a name');
+is($file->{headers}{'content-disposition'}, qq{attachment; filename="$bulk[0]-report-waitingforcompletion.csv"},
+	'as a file, with a name');
 is(ask('GET', $link->{href})->{status}, 401, 'it is good once');
 
 my ($first) = made($bulk[0], '')->{json}{href} =~ /ticket=(.*)/;
@@ -55,13 +59,18 @@ $node->safe_psql('postgres', q{select pawl_api.revoke_token(token) from pawl_api
 is(ask('GET', $late)->{status}, 401, 'when the token is revoked, its links are too');
 
 my $free = make_token($node, 'pawl_reader', 'rudi', '{read}');
-# By several clients at once: a link is good for a minute, in which one client alone cannot ask for so many on a busy machine.
+# By several clients at once: a link is good for a minute, in which one client alone
+# cannot ask for so many on a busy machine.
 my @clients = map {
 	my $client = fork() // die "fork: $!";
 	if (!$client)
 	{
 		my $status = 200;
-		for (1 .. 1001) { $status = ask('GET', "/api/bulks/$bulk[1]/export/link", token => $free)->{status}; last if $status != 200 }
+		for (1 .. 1001)
+		{
+			$status = ask('GET', "/api/bulks/$bulk[1]/export/link", token => $free)->{status};
+			last if $status != 200
+		}
 		POSIX::_exit($status == 503 ? 53 : 1);
 	}
 	$client } 1 .. 4;

@@ -1,5 +1,6 @@
-# Validators that end their session, run into statement_timeout, or fail at the commit: the attempt is on record, the row that does it fails
-# alone, or the operation where it is the metadata, and the other operations go on meanwhile. By hand, and by pawld.
+# Validators that end their session, run into statement_timeout, or fail at the commit: the attempt is on record, the
+# row that does it fails alone, or the operation where it is the metadata, and the other
+# operations go on meanwhile. By hand, and by pawld.
 use strict;
 use warnings;
 use FindBin;
@@ -23,7 +24,8 @@ begin
     if what = 'shutdown' then raise exception 'no shutdown' using errcode = '57P01'; end if;
     if what = 'cancel' then raise exception 'no cancel' using errcode = '57014'; end if;
 end $$;
-create function public.valid(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, code text, message text) language plpgsql as $$
+create function public.valid(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[])
+    returns table (row_number bigint, code text, message text) language plpgsql as $$
 begin
     perform public.touch(r ->> 'is') from unnest(rows) r;
 end $$;
@@ -31,9 +33,11 @@ create function public.valid(metadata jsonb) returns table (code text, message t
 begin
     perform public.touch(metadata ->> 'is');
 end $$;
-create function public.work(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text) language sql as
+create function public.work(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[])
+    returns table (row_number bigint, message text) language sql as
     $$ select null::bigint, null::text where false $$;
-select pawl_bulk.define('{"name": "checked", "track_row_data": true, "metadata_validators": ["public.valid"], "validators": ["public.valid"],
+select pawl_bulk.define('{"name": "checked", "track_row_data": true, "metadata_validators": ["public.valid"],
+    "validators": ["public.valid"],
     "steps": [{"name": "work", "handler": "sql:public.work"}]}');
 create role helper login in role pawl_worker;
 grant usage on schema public to helper;
@@ -48,8 +52,10 @@ sub submit
 	my $of = join ' ', map { "when i = $_ then '$bad->{$_}'" } 0, keys %$bad;
 	$of =~ s/when i = 0 then ''//;
 	$of ||= 'when false then null';
-	return one($node, "select operation from pawl_bulk.submit('checked', jsonb_build_object('is', '" . ($given{metadata} // 'fine') . "'), "
-		. "rows => (select jsonb_agg(jsonb_build_object('is', case $of else 'fine' end) order by i) from generate_series(1, $rows) i), priority => " . ($given{priority} // 0) . ')');
+	return one($node, "select operation from pawl_bulk.submit('checked', jsonb_build_object('is', '"
+		. ($given{metadata} // 'fine') . "'), "
+		. "rows => (select jsonb_agg(jsonb_build_object('is', case $of else 'fine' end) order by i) from "
+					. "generate_series(1, $rows) i), priority => " . ($given{priority} // 0) . ')');
 }
 
 my %met;
@@ -60,20 +66,29 @@ sub turn
 	{
 		my $error;
 		# a session of the role itself, which may end its own session only
-		$node->psql('postgres', "set statement_timeout = '300 ms'; $statement;", stderr => \$error, extra_params => ['-U', $how{role} // 'postgres', '-v', 'VERBOSITY=sqlstate']);
+		$node->psql('postgres', "set statement_timeout = '300 ms'; $statement;", stderr => \$error,
+			extra_params => ['-U', $how{role} // 'postgres', '-v', 'VERBOSITY=sqlstate']);
 		$met{$1}++ if $error =~ /(?:ERROR|FATAL):  (\w{5})/;
 	}
 	$node->safe_psql('postgres', 'update pawl_bulk.troubles set again_at = clock_timestamp()') if $how{hurry};
 	return;
 }
-sub at_rest { return one($node, 'select count(*) from pawl_bulk.operations where operation in (' . join(',', map { "'$_'" } @_) . ') and completed_at is not null') == @_ }
+sub at_rest
+{
+	return one($node, 'select count(*) from pawl_bulk.operations where operation in (' . join(',', map { "'$_'" } @_)
+			. ') and completed_at is not null') == @_
+}
 sub outcome
 {
 	my ($operation) = @_;
-	return one($node, "select concat_ws(' ', o.status, c.successful, c.failed, (select string_agg(v.row_number || ' ' || (v.errors -> 0 ->> 'sqlstate'), ', ' order by v.row_number)
-		from pawl_bulk.validations v where v.operation = o.operation and v.errors is not null)) from pawl_bulk.operations o, pawl_bulk.recount(o.operation) c where o.operation = '$operation'");
+	return one($node, "select concat_ws(' ', o.status, c.successful, c.failed,
+             (select string_agg(v.row_number || ' ' || (v.errors -> 0 ->> 'sqlstate'), ', ' order by v.row_number)
+		from pawl_bulk.validations v where v.operation = o.operation and v.errors is not null))
+         	from pawl_bulk.operations o, pawl_bulk.recount(o.operation) c where o.operation = '$operation'");
 }
-sub behind_them { my ($what, %how) = @_; my @good = map { submit(50) } 1 .. 3; wait_until(sub { turn(%how); at_rest(@good) }, "those behind $what"); return @good }
+sub behind_them { my ($what, %how) = @_; my @good = map {
+	submit(50)
+} 1 .. 3; wait_until(sub { turn(%how); at_rest(@good) }, "those behind $what"); return @good }
 
 my @kinds = qw(deadly slow late shutdown cancel);
 my %code = (deadly => '57P01', slow => '57014', late => q(57P01), shutdown => '57P01', cancel => '57014');
@@ -81,16 +96,21 @@ my @rows = map { submit(7, bad => {4 => $_}, priority => 9) } @kinds;
 my @metadata = map { submit(2, metadata => $_, priority => 9) } @kinds;
 my @good = behind_them('ten that end their session or transaction');
 is(outcome($_), 'Completed 50 0', 'an operation behind them is done') for @good;
-is(one($node, "select count(*) from pawl_bulk.operations where status = 'Failed'"), 0, 'and none of them has failed for the loss of one session');
+is(one($node, "select count(*) from pawl_bulk.operations where status = 'Failed'"), 0,
+	'and none of them has failed for the loss of one session');
 isnt(one($node, q{select count(*) from pawl_bulk.troubles where sqlstate = '57P01'}), 0, 'losses are on record');
 
 wait_until(sub { turn(hurry => 1); at_rest(@rows, @metadata) }, 'the poisoned ones to end');
-is(outcome($rows[$_]), "CompletedWithErrors 6 1 4 $code{$kinds[$_]}", "the row that is $kinds[$_] fails alone") for 0 .. $#kinds;
+is(outcome($rows[$_]), "CompletedWithErrors 6 1 4 $code{$kinds[$_]}", "the row that is $kinds[$_] fails alone")
+	for 0 .. $#kinds;
 for my $i (0 .. $#kinds)
 {
-	like(one($node, "select status || ' ' || error_message from pawl_bulk.operations where operation = '$metadata[$i]'"), qr/^Failed .+/, "metadata that are $kinds[$i] fail the operation, and say why");
+	like(one($node,
+			"select status || ' ' || error_message from pawl_bulk.operations where operation = '$metadata[$i]'"),
+		qr/^Failed .+/, "metadata that are $kinds[$i] fail the operation, and say why");
 }
-like(one($node, "select error_message from pawl_bulk.operations where operation = '$metadata[0]'"), qr/the metadata could not be validated: the session or transaction that validated was lost/, 'in words');
+like(one($node, "select error_message from pawl_bulk.operations where operation = '$metadata[0]'"),
+	qr/the metadata could not be validated: the session or transaction that validated was lost/, 'in words');
 cmp_ok($met{$_} // 0, '>=', 2, "$_ was met on the way") for '57014', '57P01', '23505';
 is(one($node, q{select count(*) from pawl_bulk.validation_attempts}), 0, 'no attempt is left');
 is(one($node, q{select count(*) from public.called where what <> 'fine'}), 0, 'nothing of what they did remains');
@@ -100,43 +120,60 @@ sound($node, 'after all of them');
 
 # The session that helps to validate is lost in the same way.
 my $helped = submit(3, bad => {2 => 'deadly'});
-$node->safe_psql('postgres', "update pawl_bulk.operations set status = 'Validating' where operation = '$helped'; select pawl_bulk._lay_unvalidated('$helped')");
+$node->safe_psql('postgres', "update pawl_bulk.operations set status = 'Validating' where operation = '$helped'; "
+	. "select pawl_bulk._lay_unvalidated('$helped')");
 turn(duties => ['call pawl_bulk.work_sql_rows()']);
-is(one($node, "select count(*) from pawl_bulk.validation_attempts where operation = '$helped'"), 1, 'a helper that is lost leaves its attempt');
+is(one($node, "select count(*) from pawl_bulk.validation_attempts where operation = '$helped'"), 1,
+	'a helper that is lost leaves its attempt');
 turn(duties => ['call pawl_bulk.work_sql_rows()']);
-is(one($node, "select failures || ' ' || sqlstate from pawl_bulk.troubles where operation = '$helped'"), '1 57P01', 'which the next one counts');
+is(one($node, "select failures || ' ' || sqlstate from pawl_bulk.troubles where operation = '$helped'"), '1 57P01',
+	'which the next one counts');
 wait_until(sub { turn(hurry => 1, role => 'helper'); at_rest($helped) }, 'the helped one to end, by a worker');
 is(outcome($helped), 'CompletedWithErrors 2 1 2 57P01', 'its row fails alone, and a worker may do all this');
 
 # An attempt under way is not lost, however short its lease.
 my $long = submit(1, bad => {1 => 'slow'});
-wait_until(sub { turn(duties => ['call pawl_bulk.work_operations(10)']); one($node, "select count(*) from pawl_bulk.unvalidated where operation = '$long'") == 1 }, 'the block to be there');
+wait_until(sub {
+	turn(duties => ['call pawl_bulk.work_operations(10)']);
+	one($node, "select count(*) from pawl_bulk.unvalidated where operation = '$long'") == 1
+}, 'the block to be there');
 $node->safe_psql('postgres', 'delete from pawl_bulk.troubles');
 my $run = $node->background_psql('postgres', on_error_stop => 0);
 $run->query_until(qr/go/, "\\echo go\ncall pawl_bulk.work_operations(10, '1 ms');\n");
-$node->poll_query_until('postgres', q{select count(*) = 1 from pawl_bulk.validation_attempts r join pg_stat_activity a on a.pid = r.session where lease_until < clock_timestamp() and wait_event = 'PgSleep'}) or die 'it does not run';
+$node->poll_query_until('postgres', q{select count(*) = 1 from pawl_bulk.validation_attempts r
+		join pg_stat_activity a on a.pid = r.session where lease_until < clock_timestamp() and wait_event = 'PgSleep'})
+	or die 'it does not run';
 turn();
-is(one($node, 'select count(*) || $$ $$ || (select count(*) from pawl_bulk.troubles) from pawl_bulk.validation_attempts'), '1 0', 'an attempt whose session is at work is not counted as lost');
+is(one($node,
+		'select count(*) || $$ $$ || (select count(*) from pawl_bulk.troubles) from pawl_bulk.validation_attempts'),
+	'1 0', 'an attempt whose session is at work is not counted as lost');
 my $other = submit(5);
 wait_until(sub { turn(); at_rest($other) }, 'another operation beside it');
 is(one($node, 'select pg_cancel_backend(session) from pawl_bulk.validation_attempts'), 't', 'it is cancelled');
-$node->poll_query_until('postgres', 'select count(*) = 0 from pawl_bulk.validation_attempts') or die 'the attempt stays';
-is(one($node, "select failures || ' ' || sqlstate from pawl_bulk.troubles where operation = '$long'"), '1 57014', 'a cancelled attempt is counted once');
+$node->poll_query_until('postgres', 'select count(*) = 0 from pawl_bulk.validation_attempts')
+	or die 'the attempt stays';
+is(one($node, "select failures || ' ' || sqlstate from pawl_bulk.troubles where operation = '$long'"), '1 57014',
+	'a cancelled attempt is counted once');
 $run->{run}->kill_kill;
 is(one($node, "select pawl_bulk.cancel('$long')"), 't', 'it can be cancelled');
 
-rejected($node, 'begin; call pawl_bulk.work_operations();', '2D000', 'the duty commits, so it is not for inside a transaction');
+rejected($node, 'begin; call pawl_bulk.work_operations();', '2D000',
+	'the duty commits, so it is not for inside a transaction');
 rejected($node, 'call pawl_bulk.work_operations(0)', '22023', 'nor for no row');
 rejected($node, q{call pawl_bulk.work_operations(1, '0')}, '22023', 'nor without a lease');
 rejected($node, 'set role pawl_reader; call pawl_bulk.work_operations()', '42501', 'nor for a reader');
-rejected($node, "set role helper; insert into pawl_bulk.validation_attempts (operation, lease_until) values ('$long', now())", '42501', 'a worker does not forge losses');
+rejected($node,
+	"set role helper; insert into pawl_bulk.validation_attempts (operation, lease_until) values ('$long', now())",
+	'42501', 'a worker does not forge losses');
 
 # pawld sees it in the same way.
-my @poison = map { submit(2, bad => {1 => 'deadly'}, priority => 9), submit(1, metadata => 'deadly', priority => 9) } 1 .. 2;
+my @poison = map { submit(2, bad => {1 => 'deadly'}, priority => 9),
+	submit(1, metadata => 'deadly', priority => 9) } 1 .. 2;
 @good = map { submit(20) } 1 .. 10;
 my $daemon = begin_program($node, 'pawld', '--longest-poll-ms', 100, '--sql-workers', 1);
 wait_until(sub { at_rest(@good) }, 'the good ones');
-is(one($node, q{select count(*) from pawl_bulk.troubles where sqlstate = '57P01'}), 4, 'pawld counts the losses of its own sessions');
+is(one($node, q{select count(*) from pawl_bulk.troubles where sqlstate = '57P01'}), 4,
+	'pawld counts the losses of its own sessions');
 is(end_program($daemon, 'TERM'), 0, 'and lives');
 no_crash($node);
 done_testing();

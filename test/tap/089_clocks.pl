@@ -1,5 +1,6 @@
-# Clocks that are wrong: workers, pawld and the command line ten minutes ahead, ten minutes behind, and set while they work. Only the
-# database's clock counts, for leases, timers and retries; theirs measures their own intervals, which no setting of a clock changes.
+# Clocks that are wrong: workers, pawld and the command line ten minutes ahead, ten minutes behind, and set while they
+# work. Only the database's clock counts, for leases, timers and retries; theirs measures
+# their own intervals, which no setting of a clock changes.
 use strict;
 use warnings;
 use FindBin;
@@ -10,7 +11,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::Local 'timegm';
 
-my ($faketime) = grep { -e } map { "$_/faketime/libfaketimeMT.so.1" } glob('/usr/lib/*-linux-gnu'), '/usr/lib', '/usr/lib64', '/usr/lib64/faketime/..';
+my ($faketime) = grep { -e } map { "$_/faketime/libfaketimeMT.so.1" } glob('/usr/lib/*-linux-gnu'), '/usr/lib',
+	'/usr/lib64', '/usr/lib64/faketime/..';
 BAIL_OUT('no libfaketime: run make deps') unless $faketime;
 my %wrong = (LD_PRELOAD => $faketime, FAKETIME_DONT_FAKE_MONOTONIC => 1, FAKETIME_NO_CACHE => 1);
 
@@ -22,7 +24,14 @@ sub begin_off
 	return begin_program($node::main, @program);
 }
 
-sub set_clock { my ($file, $off) = @_; open my $out, '>', "$file.new" or die $!; printf $out "%+d\n", $off; close $out; rename "$file.new", $file or die $! }
+sub set_clock
+{
+	my ($file, $off) = @_;
+	open my $out, '>', "$file.new" or die $!;
+	printf $out "%+d\n", $off;
+	close $out;
+	rename "$file.new", $file or die $!
+}
 
 # How far a line of pawld's log is from now.
 sub off_by
@@ -44,20 +53,24 @@ select pawl.define('parcel', 'stateDiagram-v2
     waiting --> rung : ring after 5 minutes
     rung --> [*]
     class running owned');
-create table parcels (id text primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, due timestamptz,
+create table parcels (id text primary key, state text not null default 'ready', owner text, lease timestamptz,
+    token bigint not null default 0, due timestamptz,
     attempts int not null default 0);
 select pawl.enforce('parcels', 'state', 'parcel'), pawl.enable_log('parcels', 'state'),
     pawl.enable_queue('parcels', 'state', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts'),
     pawl.enable_timers('parcels', 'state', due => 'due'),
-    pawl.set_claiming('parcels', 'state', claim => '{start}', on_expiry => 'expire', retry => '{fail}', backoff => '{"base": "5 minutes"}');
+    pawl.set_claiming('parcels', 'state', claim => '{start}', on_expiry => 'expire', retry => '{fail}',
+        backoff => '{"base": "5 minutes"}');
 SQL
 $node->safe_psql('postgres', fixture('../../examples/table_worker/table.sql'));
 $node->safe_psql('postgres', q(select pawl.release('jobs'); drop table jobs_transitions_log cascade));
 $node->safe_psql('postgres', <<'SQL');
 select pawl.enforce('jobs', 'state', 'job'), pawl.enable_log('jobs', 'state'),
-    pawl.enable_queue('jobs', 'state', owner => 'worker', lease => 'lease_until', token => 'token', attempts => 'attempts', max_attempts => 'max_attempts'),
+    pawl.enable_queue('jobs', 'state', owner => 'worker', lease => 'lease_until', token => 'token',
+        attempts => 'attempts', max_attempts => 'max_attempts'),
     pawl.enable_timers('jobs', 'state', due => 'due'),
-    pawl.set_claiming('jobs', 'state', claim => array['start'], claim_order => 'id', on_expiry => 'fail', on_expiry_else => 'give_up', retry => array['fail'], backoff => '{"base": "300 ms", "jitter": "none"}'),
+    pawl.set_claiming('jobs', 'state', claim => array['start'], claim_order => 'id', on_expiry => 'fail',
+        on_expiry_else => 'give_up', retry => array['fail'], backoff => '{"base": "300 ms", "jitter": "none"}'),
     pawl.enable_events('jobs', 'state', events => false, wake => true);
 SQL
 # Rows whose time was taken for past before it was.
@@ -72,15 +85,25 @@ create trigger early after update on parcels for each row execute function early
 create trigger early after update on jobs for each row execute function early();
 SQL
 # Steps that take longer than their lease: they live by heartbeats.
-define_template($node, '{"name": "long", "steps": [{"name": "a", "handler": "sleep", "handler_options": {"seconds": 1500}}, '
+define_template($node,
+	'{"name": "long", "steps": [{"name": "a", "handler": "sleep", "handler_options": {"seconds": 1500}}, '
 	  . '{"name": "b", "handler": "sleep", "handler_options": {"seconds": 1}, "dependencies": ["a"]}]}');
 
 my $round = 0;
-sub start_long { my ($count) = @_; ++$round; $node->safe_psql('postgres', "select pawl_dag.start_tasks('long', array(select jsonb_build_object('round', $round, 'n', g) from generate_series(1, $count) g))"); return }
+sub start_long
+{
+	my ($count) = @_;
+	++$round;
+	$node->safe_psql('postgres', "select pawl_dag.start_tasks('long', array(select jsonb_build_object('round', "
+		. "$round, 'n', g) from generate_series(1, $count) g))");
+	return
+}
 
 # Times in the logs that are no times of the database's clock since then.
-my $impossible = q(select count(*) from (select created_at from parcels_transitions union all select created_at from jobs_transitions union all
-    select created_at from pawl_dag.step_transitions union all select created_at from pawl_dag.task_transitions) l where created_at not between '%s' and clock_timestamp());
+my $impossible = q(select count(*)
+          from (select created_at from parcels_transitions union all select created_at from jobs_transitions union all
+    select created_at from pawl_dag.step_transitions union all select created_at from pawl_dag.task_transitions) l
+          where created_at not between '%s' and clock_timestamp());
 my $ever = one($node, q(select clock_timestamp() - interval '1 minute'));
 
 for my $off (600, -600)
@@ -100,19 +123,25 @@ SQL
 	my $daemon = begin_off($off, 'pawld', '--log-format', 'json', '--longest-poll-ms', 200);
 	my $worker = begin_off($off, 'example_worker', 'default', 8, 0.001, 600);
 	my $jobs = begin_off($off, 'example_table_worker');
-	ok($node->poll_query_until('postgres', "select count(*) = 2 from parcels where (id, state) in (('$off lost', 'ready'), ('$off due', 'rung'))"),
+	ok($node->poll_query_until('postgres',
+		"select count(*) = 2 from parcels where (id, state) in (('$off lost', 'ready'), ('$off due', 'rung'))"),
 		"$name: a lease and a timer that have run out are seen to");
 	ok(all_ended($node, 'long'), "$name: every task ends");
 	is(end_program($worker, 'TERM'), 0, "$name: a worker drains");
-	like($worker->{out}, qr/^12 succeeded, 0 failed, 0 dropped/, "$name: leases that ran for less than their steps were kept by heartbeats");
-	is(one($node, "select string_agg(distinct attempts::text, ',') from pawl_dag.steps"), '1', "$name: nothing was taken over");
+	like($worker->{out}, qr/^12 succeeded, 0 failed, 0 dropped/,
+		"$name: leases that ran for less than their steps were kept by heartbeats");
+	is(one($node, "select string_agg(distinct attempts::text, ',') from pawl_dag.steps"), '1',
+		"$name: nothing was taken over");
 	is(end_program($jobs), 0, "$name: a worker of a table ends when there is nothing left");
 	is(one($node, "select string_agg(distinct state, ',') from jobs"), 'done,failed', "$name: all jobs have ended");
 	is(one($node, 'select count(*) from early'), 0, "$name: retries and timers wait their time");
 	cmp_ok(one($node, q(select count(*) from jobs_transitions where event = 'fail')), '>', 0, "$name: there were some");
-	is(one($node, "select string_agg(substr(id, 1 + length('$off ')) || ' ' || state, ', ' order by id) from parcels where id like '$off %'"),
-		'due rung, kept running, lost ready, retried ready, set waiting', "$name: what has five minutes left keeps them");
-	is(one($node, "select count(*) from pawl.claim(null::parcels, processor => 'v', batch => 10) c where c.id like '$off %'"), 1, "$name: a retry is not claimable before its time");
+	is(one($node, "select string_agg(substr(id, 1 + length('$off ')) || ' ' || state, ', ' order by id) from parcels "
+		. "where id like '$off %'"),
+		'due rung, kept running, lost ready, retried ready, set waiting',
+		"$name: what has five minutes left keeps them");
+	is(one($node, "select count(*) from pawl.claim(null::parcels, processor => 'v', batch => 10) c where c.id "
+		. "like '$off %'"), 1, "$name: a retry is not claimable before its time");
 	is(one($node, sprintf($impossible, $ever)), 0, "$name: the logs know the database's clock alone");
 	is(end_program($daemon, 'TERM'), 0, "$name: pawld ends well") or diag($daemon->{err});
 	my ($first) = split /\n/, $daemon->{err};
@@ -128,15 +157,19 @@ my $worker = begin_off($clock, 'example_worker', 'default', 8, 0.001, 600);
 for my $off (600, -600, 0)
 {
 	start_long(4);
-	ok($node->poll_query_until('postgres', "select count(*) = 4 from pawl_dag.steps where name = 'a' and state = 'in_progress'"), 'steps are at work');
+	ok($node->poll_query_until('postgres',
+			"select count(*) = 4 from pawl_dag.steps where name = 'a' and state = 'in_progress'"), 'steps are at work');
 	set_clock($clock, $off);
 	ok(all_ended($node, 'long'), "the clocks are set to $off s, and every task ends");
-	$node->safe_psql('postgres', "insert into parcels (id) values ('jump $off'); select count(*) from pawl.claim_keys(null::parcels, array['jump $off'], processor => 'w', lease => '1 ms')");
-	ok($node->poll_query_until('postgres', "select state = 'ready' from parcels where id = 'jump $off'"), 'and duties go on');
+	$node->safe_psql('postgres', "insert into parcels (id) values ('jump $off'); select count(*) from "
+		. "pawl.claim_keys(null::parcels, array['jump $off'], processor => 'w', lease => '1 ms')");
+	ok($node->poll_query_until('postgres', "select state = 'ready' from parcels where id = 'jump $off'"),
+		'and duties go on');
 }
 is(one($node, "select string_agg(distinct attempts::text, ',') from pawl_dag.steps"), '1', 'nothing was taken over');
 start_long(4);
-ok($node->poll_query_until('postgres', "select count(*) = 4 from pawl_dag.steps where name = 'a' and state = 'in_progress'"), 'steps are at work again');
+ok($node->poll_query_until('postgres',
+	"select count(*) = 4 from pawl_dag.steps where name = 'a' and state = 'in_progress'"), 'steps are at work again');
 $worker->{harness}->signal('TERM');
 wait_until(sub { $worker->{harness}->pump_nb; $worker->{err} =~ /draining/ }, 'the drain');
 set_clock($clock, 600);
@@ -149,9 +182,11 @@ is(end_program($daemon, 'TERM'), 0, 'and so does the other') or diag($daemon->{e
 
 # The command line says the same by every clock.
 my $task = one($node, q(select task_uuid from pawl_dag.tasks where state = 'complete' order by 1 limit 1));
-for my $command ([ 'list' ], [ 'show', $task ], [ 'history', $task ], [ 'audit', $task ], [ 'history', '--table', 'parcels', 'jump 600' ], [ 'verify' ])
+for my $command ([ 'list' ], [ 'show', $task ], [ 'history', $task ], [ 'audit', $task ],
+	[ 'history', '--table', 'parcels', 'jump 600' ], [ 'verify' ])
 {
-	my @said = map { my $run = begin_off($_, 'pawl', '--json', @$command); end_program($run) . ' ' . $run->{out} } 600, 0, -600;
+	my @said = map { my $run = begin_off($_, 'pawl', '--json', @$command); end_program($run) . ' ' . $run->{out} } 600,
+		0, -600;
 	is($said[0], $said[1], "pawl @$command: the same ten minutes ahead");
 	is($said[2], $said[1], 'and behind');
 	like($said[1], qr/^0 /, 'and no error');

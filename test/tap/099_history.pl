@@ -1,5 +1,5 @@
-# Random sessions under kills, crashes, a failover: their history, checked offline by a program that shares nothing with pawl
-# (test/history), keeps the three promises. PAWL_LONG=1: 10,000 kills. PAWL_SEED: another history.
+# Random sessions under kills, crashes, a failover: their history, checked offline by a program that shares nothing with
+# pawl (test/history), keeps the three promises. PAWL_LONG=1: 10,000 kills. PAWL_SEED: another history.
 use strict;
 use warnings;
 use FindBin;
@@ -14,7 +14,8 @@ my $first = $ENV{PAWL_SEED} // 1;
 my $kills_wanted = $ENV{PAWL_LONG} ? 10_000 : 0;
 my $requests = $ENV{PAWL_LONG} ? 60_000 : 4_000;
 my ($pause, $crashes) = $ENV{PAWL_LONG} ? ('0.01', '0.002') : ('0.05', '0.1');
-my $conf = "max_prepared_transactions = 64\nmax_connections = 60\nrestart_after_crash = on\nwal_receiver_status_interval = 100ms\n"
+my $conf = "max_prepared_transactions = 64\nmax_connections = 60\nrestart_after_crash = "
+	. "on\nwal_receiver_status_interval = 100ms\n"
 	. "wal_retrieve_retry_interval = 50ms\nlog_min_messages = panic\n";
 
 my ($kills, $rounds) = (0, 0);
@@ -38,13 +39,15 @@ sub round_of
 	$primary->append_conf('postgresql.conf', "synchronous_standby_names = '*'");
 	$primary->reload;
 	my ($history, $final, $until) = map { "$PostgreSQL::Test::Utils::tmp_check/$_.$seed" } qw(history final until);
-	my $dsn = sprintf 'host=%s,%s port=%d,%d dbname=postgres target_session_attrs=read-write', $primary->host, $standby->host, $primary->port, $standby->port;
+	my $dsn = sprintf 'host=%s,%s port=%d,%d dbname=postgres target_session_attrs=read-write', $primary->host,
+		$standby->host, $primary->port, $standby->port;
 	my @run = ('/usr/bin/python3', "$programs/run.py");
 	my @same = ('--dsn', $dsn, '--seed', $seed);
 	PostgreSQL::Test::Utils::system_or_bail(@run, 'setup', @same, '--log', $log);
 
 	my ($told, $out, $err) = ('', '', '');
-	my $sessions = IPC::Run::start([ @run, 'sessions', @same, '--history', $history, '--until', $until, '--pause', $pause, '--crashes', $crashes ], '<', \'', '>', \$told, '2>', \$err);
+	my $sessions = IPC::Run::start([ @run, 'sessions', @same, '--history', $history, '--until', $until, '--pause',
+		$pause, '--crashes', $crashes ], '<', \'', '>', \$told, '2>', \$err);
 	my $lines = sub { return -e $history ? 0 + `wc -l < '$history'` : 0 };
 	wait_until(sub { $lines->() > $requests }, 'the sessions to work');
 	$primary->stop('immediate');
@@ -55,11 +58,13 @@ sub round_of
 	$sessions->finish;
 	is($sessions->result(0), 0, "seed $seed, $log log: the sessions ended") or diag($err);
 	like($told, qr/^\d+ kills, \d+ of them crashes$/, "seed $seed: $told" =~ s/\n//r);
-	my $finished = IPC::Run::run([ @run, 'finish_all', @same, '--history', $history, '--final', $final ], '<', \'', '>', \$out, '2>', \$err);
+	my $finished = IPC::Run::run([ @run, 'finish_all', @same, '--history', $history, '--final', $final ], '<', \'', '>',
+		\$out, '2>', \$err);
 	ok($finished, "seed $seed: what was left open is finished") or diag($err);
 
 	IPC::Run::run([ '/usr/bin/python3', "$programs/check.py", $seed, $history, $final ], '>', \my $verdict);
-	is($? >> 8, 0, "seed $seed: the history keeps the three promises: " . ($verdict =~ /([^\n]*)\n\z/)[0]) or diag($verdict);
+	is($? >> 8, 0, "seed $seed: the history keeps the three promises: " . ($verdict =~ /([^\n]*)\n\z/)[0])
+		or diag($verdict);
 	IPC::Run::run([ '/usr/bin/python3', "$programs/plant.py", $seed, $history, $final ], '>', \my $planted);
 	is($? >> 8, 0, "seed $seed: the checker finds the faults that are planted in it") or diag($planted);
 	note("seed $seed: $verdict$told");

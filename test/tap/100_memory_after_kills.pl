@@ -115,7 +115,8 @@ sub storm
 		my @kb = map { "$_: $at{$_}{$what} kB" } 0, @marks;
 		note("$what, resident after kills: @kb");
 		my $bound = $allowance_kb + $kb_per_kill * ($marks[-1] - $marks[-2]);
-		cmp_ok($at{ $marks[-1] }{$what} - $at{ $marks[-2] }{$what}, '<', $bound, "$what does not grow with the kills (@kb)");
+		cmp_ok($at{ $marks[-1] }{$what} - $at{ $marks[-2] }{$what}, '<', $bound,
+			"$what does not grow with the kills (@kb)");
 	}
 	is(ask('GET', '/readyz')->{status}, 200, 'pawld is connected') or diag($api->{run}{err});
 	is(end_program($program{worker}, 'TERM'), 0, 'the worker ends well');

@@ -1,4 +1,5 @@
-# The kernel without the packs: it is built, installed and enforces tables where neither src/packs nor the SQL of the packs is there.
+# The kernel without the packs: it is built, installed and enforces tables where neither
+# src/packs nor the SQL of the packs is there.
 use strict;
 use warnings;
 use FindBin;
@@ -14,12 +15,15 @@ my $folder = PostgreSQL::Test::Utils::tempdir();
 system(qq{
 	mkdir -p '$folder/tree/src' '$folder/tree/sql/upgrades' '$folder/tree/build/module' &&
 	cp -a '$top'/src/. '$folder/tree/src/' && rm -r '$folder/tree/src/packs' &&
-	cp -a '$top/sql/pawl' '$folder/tree/sql/' && cp -a '$top/extension' '$folder/tree/' && rm '$folder'/tree/extension/pawl_*.control &&
-	cp -a '$top'/build/module/. '$folder/tree/build/module/' && rm -rf '$folder/tree/build/module/obj/src/packs' '$folder/tree/build/module/pawl.so'
+	cp -a '$top/sql/pawl' '$folder/tree/sql/' && cp
+	-a '$top/extension' '$folder/tree/' && rm '$folder'/tree/extension/pawl_*.control &&
+	cp -a '$top'/build/module/. '$folder/tree/build/module/' && rm
+	-rf '$folder/tree/build/module/obj/src/packs' '$folder/tree/build/module/pawl.so'
 }) == 0 or die 'cannot copy the tree';
 my ($install_path, $extensions, $library) = copy_of_installation("$folder/root");
 unlink glob("$extensions/pawl*"), $library;
-my @make = ('make', '-s', '-C', "$folder/tree/build/module", '-f', '../../extension/module.mk', "PG_CONFIG=$install_path/bin/pg_config", 'PACKS=');
+my @make = ('make', '-s', '-C', "$folder/tree/build/module", '-f', '../../extension/module.mk',
+	"PG_CONFIG=$install_path/bin/pg_config", 'PACKS=');
 command_ok([ @make, 'all' ], 'the kernel is built without the packs');
 command_ok([ @make, 'install' ], 'and installed');
 is(join(' ', sort map { s{.*/}{}r } glob("$extensions/pawl*.control")), 'pawl.control', 'there is one extension');

@@ -1,5 +1,6 @@
-# Accidents at the statements of a program, one after the other. The program speaks through a proxy; before the server hears of a statement or
-# after it has done it the connection is cut, or the program is killed, or its backend, or the whole server.
+# Accidents at the statements of a program, one after the other. The program speaks through a proxy; before the server
+# hears of a statement or after it has done it the connection is cut, or the program is
+# killed, or its backend, or the whole server.
 package Accidents;
 
 use strict;
@@ -9,8 +10,8 @@ use PawlPrograms;
 use PawlTest;
 use Time::HiRes qw(time);
 
-# node, program => [name, argument, ...], work => begins one more piece of work; optional: meanwhile => what people do all the time,
-# at_start => what statements look like that a program sends when it begins, and seldom later.
+# node, program => [name, argument, ...], work => begins one more piece of work; optional: meanwhile => what people do
+# all the time, at_start => what statements look like that a program sends when it begins, and seldom later.
 sub new
 {
 	my ($class, %how) = @_;
@@ -45,7 +46,8 @@ sub happen
 	{
 		next if $what eq 'program' && $statement =~ $self->{at_start};
 		my $life = $what eq 'backend' ? server_life($self->{node}) : '';
-		$self->{proxy}->arm([ $statement, $when, $what eq 'program' ? $self->{run}{pid} : $what eq 'server' ? 'cut' : $what ]);
+		$self->{proxy}->arm([ $statement, $when, $what eq 'program' ? $self->{run}{pid} : $what eq 'server' ? 'cut'
+			: $what ]);
 		my $happened = $self->await($statement);
 		$self->{reached}{$statement}++ if $happened;
 		$self->recover($what, $happened, $life);
@@ -67,7 +69,8 @@ sub happen_at_each
 	return;
 }
 
-# Whether the accident happens, with work to do: some statements are sent in a new session only, others only when there is more to do.
+# Whether the accident happens, with work to do: some statements are sent in a new session
+# only, others only when there is more to do.
 sub await
 {
 	my ($self, $statement) = @_;
@@ -97,7 +100,8 @@ sub recover
 		kill_server($self->{node});
 		$self->{node}->start;
 	}
-	wait_until(sub { server_life($self->{node}) ne $life }, 'the server to begin again') if $what eq 'backend' && $happened;
+	wait_until(sub { server_life($self->{node}) ne $life }, 'the server to begin again')
+		if $what eq 'backend' && $happened;
 	return unless $what eq 'program';
 	kill_program($self->{run});
 	$self->begin;

@@ -1,4 +1,5 @@
-# A RabbitMQ of the test's own: on the loopback interface, with its own name, ports, folder and name server (epmd), all of which end with it.
+# A RabbitMQ of the test's own: on the loopback interface, with its own name, ports,
+# folder and name server (epmd), all of which end with it.
 package Broker;
 
 use strict;
@@ -27,7 +28,8 @@ sub new
 {
 	my ($class, %options) = @_;
 	my $folder = PostgreSQL::Test::Utils::tempdir_short();
-	my %self = (folder => $folder, map { $_ => PostgreSQL::Test::Cluster::get_free_port() } qw(port tls_port distribution epmd_port));
+	my %self = (folder => $folder,
+		map { $_ => PostgreSQL::Test::Cluster::get_free_port() } qw(port tls_port distribution epmd_port));
 	my $self = bless \%self, $class;
 	$self->make_certificates;
 	append_to_file("$folder/rabbitmq.conf", <<"CONF");
@@ -57,7 +59,8 @@ CONF
 		RABBITMQ_MNESIA_BASE => "$folder/data",
 		RABBITMQ_LOG_BASE => "$folder/log",
 		RABBITMQ_DIST_PORT => $self->{distribution},
-		RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS => '-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false +S 1:1 +sbwt none',
+		RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS =>
+		'-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false +S 1:1 +sbwt none',
 		RABBITMQ_CTL_ERL_ARGS => '-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false',
 		ERL_EPMD_ADDRESS => '127.0.0.1',
 		ERL_EPMD_PORT => $self->{epmd_port} };
@@ -74,9 +77,11 @@ sub make_certificates
 	my $at = $self->{folder};
 	append_to_file("$at/names", "subjectAltName=DNS:localhost,IP:127.0.0.1\n");
 	for my $command (
-		[qw(req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=pawl-test-authority), '-keyout', "$at/authority.key", '-out', "$at/authority.pem"],
+		[qw(req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=pawl-test-authority), '-keyout', "$at/authority.key",
+			'-out', "$at/authority.pem"],
 		[qw(req -newkey rsa:2048 -nodes -subj /CN=localhost), '-keyout', "$at/server.key", '-out', "$at/server.csr"],
-		[qw(x509 -req -days 2 -CAcreateserial), '-CA', "$at/authority.pem", '-CAkey', "$at/authority.key", '-in', "$at/server.csr", '-extfile', "$at/names",
+		[qw(x509 -req -days 2 -CAcreateserial), '-CA', "$at/authority.pem", '-CAkey', "$at/authority.key", '-in',
+			"$at/server.csr", '-extfile', "$at/names",
 			'-out', "$at/server.pem"])
 	{
 		my $said = '';
@@ -104,7 +109,11 @@ sub ended
 	return;
 }
 
-sub listens { my ($port) = @_; return defined IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Timeout => 5) }
+sub listens
+{
+	my ($port) = @_;
+	return defined IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Timeout => 5)
+}
 
 sub start
 {
@@ -114,7 +123,8 @@ sub start
 		eval { $self->{server}{harness}->pump_nb; 1 } or die "the broker ends: $self->{server}{said}";
 		return listens($self->{tls_port});
 	};
-	eval { wait_until($listens, 'the broker'); 1 } or die "no broker: $@\n$self->{server}{said}\n" . join "\n", map { slurp_file($_) } glob("$self->{folder}/log/*.log");
+	eval { wait_until($listens, 'the broker'); 1 } or die "no broker: $@\n$self->{server}{said}\n" . join "\n",
+		map { slurp_file($_) } glob("$self->{folder}/log/*.log");
 	($self->{pid}) = children($self->{server}{pid});
 	return;
 }
@@ -150,7 +160,8 @@ sub control
 	my ($self, @command) = @_;
 	local %ENV = %{ $self->{environment} };
 	my ($out, $err) = ('', '');
-	IPC::Run::run(["$bin/rabbitmqctl", '--quiet', @command], '<', \'', '>', \$out, '2>', \$err) or die "rabbitmqctl @command: $out$err";
+	IPC::Run::run(["$bin/rabbitmqctl", '--quiet', @command], '<', \'', '>', \$out, '2>', \$err)
+		or die "rabbitmqctl @command: $out$err";
 	chomp $out;
 	return $out;
 }

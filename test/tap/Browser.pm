@@ -17,15 +17,23 @@ my $element = 'element-6066-11e4-a52e-4f735466cecf';
 sub new
 {
 	my ($class, %with) = @_;
-	my $self = bless { http => HTTP::Tiny->new(timeout => 120), json => JSON::PP->new->utf8->allow_nonref, out => '', folder => File::Temp->newdir }, $class;
+	my $self = bless { http => HTTP::Tiny->new(timeout => 120), json => JSON::PP->new->utf8->allow_nonref, out => '',
+			folder => File::Temp->newdir }, $class;
 	local $ENV{HOME} = "$self->{folder}";
-	$self->{driver} = IPC::Run::start([ 'chromedriver', '--port=0' ], '<', \'', '>', \$self->{out}, '2>', \$self->{err});
+	$self->{driver} =
+		IPC::Run::start([ 'chromedriver', '--port=0' ], '<', \'', '>', \$self->{out}, '2>', \$self->{err});
 	$self->{pid} = $self->{driver}{KIDS}[0]{PID};
 	$running{ $self->{pid} } = $self;
-	wait_until(sub { $self->{driver}->pump_nb; $self->{out} =~ /successfully on port (\d+)/ ? ($self->{port} = $1) : 0 }, 'chromedriver: ' . $self->{out});
+	wait_until(sub {
+		$self->{driver}->pump_nb;
+		$self->{out} =~ /successfully on port (\d+)/ ? ($self->{port} = $1) : 0
+	}, 'chromedriver: ' . $self->{out});
 	my $made = $self->ask('POST', '/session', { capabilities => { alwaysMatch => {
-		'goog:chromeOptions' => { args => [ '--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run', '--disable-background-networking',
-			'--disable-component-update', '--window-size=' . ($with{size} // '1280,900'), "--user-data-dir=$self->{folder}/profile" ] },
+		'goog:chromeOptions' =>
+		{ args => [ '--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run',
+			'--disable-background-networking',
+			'--disable-component-update', '--window-size=' . ($with{size} // '1280,900'),
+			"--user-data-dir=$self->{folder}/profile" ] },
 		'goog:loggingPrefs' => { browser => 'ALL', performance => 'ALL' } } } });
 	$self->{session} = "/session/$made->{sessionId}";
 	return $self;
@@ -47,10 +55,12 @@ sub end
 sub ask
 {
 	my ($self, $method, $path, $body) = @_;
-	my %options = defined $body ? (headers => { 'Content-Type' => 'application/json' }, content => $self->{json}->encode($body)) : ();
+	my %options = defined $body
+		? (headers => { 'Content-Type' => 'application/json' }, content => $self->{json}->encode($body)) : ();
 	my $got = $self->{http}->request($method, "http://127.0.0.1:$self->{port}$path", \%options);
 	my $value = eval { $self->{json}->decode($got->{content})->{value} };
-	die "WebDriver $method $path: " . (ref $value ? "$value->{error}: $value->{message}" : $got->{content}) . "\n" unless $got->{success};
+	die "WebDriver $method $path: " . (ref $value ? "$value->{error}: $value->{message}" : $got->{content}) . "\n"
+		unless $got->{success};
 	return $value;
 }
 
@@ -59,15 +69,24 @@ sub call { my ($self, $method, $path, $body) = @_; return $self->ask($method, $s
 sub go { my ($self, $url) = @_; return $self->call('POST', '/url', { url => $url }) }
 
 # Runs a script in the page and returns what it returns.
-sub run { my ($self, $script, @arguments) = @_; return $self->call('POST', '/execute/sync', { script => $script, args => \@arguments }) }
+sub run
+{
+	my ($self, $script, @arguments) = @_;
+	return $self->call('POST', '/execute/sync', { script => $script, args => \@arguments })
+}
 
-sub devtools { my ($self, $command, %parameters) = @_; return $self->call('POST', '/goog/cdp/execute', { cmd => $command, params => \%parameters }) }
+sub devtools
+{
+	my ($self, $command, %parameters) = @_;
+	return $self->call('POST', '/goog/cdp/execute', { cmd => $command, params => \%parameters })
+}
 
 # Elements by a selector, or those of them whose text has it in it.
 sub all
 {
 	my ($self, $css, $text) = @_;
-	my $found = $self->run('const [css, text] = arguments; return [...document.querySelectorAll(css)].filter(e => !text || (e.textContent + " " + (e.getAttribute("aria-label") ?? "")).includes(text))', $css, $text);
+	my $found = $self->run('const [css, text] = arguments; return [...document.querySelectorAll(css)].filter(e => '
+			. '!text || (e.textContent + " " + (e.getAttribute("aria-label") ?? "")).includes(text))', $css, $text);
 	return map { $_->{$element} } @$found;
 }
 
@@ -76,7 +95,8 @@ sub find
 {
 	my ($self, $css, $text) = @_;
 	my @found;
-	wait_until(sub { @found = eval { $self->all($css, $text) } }, "$css" . (defined $text ? " with \"$text\"" : '') . ' in the page');
+	wait_until(sub { @found = eval { $self->all($css, $text) } },
+		"$css" . (defined $text ? " with \"$text\"" : '') . ' in the page');
 	return $found[0];
 }
 
@@ -85,18 +105,31 @@ sub click
 	my ($self, $css, $text) = @_;
 	# a page that is drawn anew between the look and the click is looked at again
 	my $problem;
-	wait_until(sub { eval { $self->call('POST', '/element/' . $self->find($css, $text) . '/click', {}); 1 } or do { $problem = $@; 0 } }, "a click on $css " . ($text // ''));
+	wait_until(sub { eval {
+		$self->call('POST', '/element/' . $self->find($css, $text) . '/click', {});
+		1
+	} or do {
+		$problem = $@;
+		0
+	} }, "a click on $css " . ($text // ''));
 	return;
 }
 
-sub type { my ($self, $css, $text) = @_; return $self->call('POST', '/element/' . $self->find($css) . '/value', { text => $text }) }
+sub type
+{
+	my ($self, $css, $text) = @_;
+	return $self->call('POST', '/element/' . $self->find($css) . '/value', { text => $text })
+}
 
 # Keys to whatever has the focus: Tab, Enter, Escape, or text.
 my %keys = (Tab => "\x{E004}", Enter => "\x{E007}", Escape => "\x{E00C}", Space => ' ', Shift => "\x{E008}");
 sub press
 {
 	my ($self, @names) = @_;
-	my @actions = map { my $k = $keys{$_} // $_; ({ type => 'keyDown', value => $k }, { type => 'keyUp', value => $k }) } @names;
+	my @actions = map {
+		my $k = $keys{$_} // $_;
+		({ type => 'keyDown', value => $k }, { type => 'keyUp', value => $k })
+	} @names;
 	return $self->call('POST', '/actions', { actions => [ { type => 'key', id => 'keys', actions => \@actions } ] });
 }
 
@@ -104,16 +137,21 @@ sub press
 sub tells
 {
 	my ($self) = @_;
-	return eval { join("\n", $self->run('return location.href'), $self->text('body'), map { $_->{message} } $self->log_of('browser')) } // $@;
+	return eval { join("\n", $self->run('return location.href'), $self->text('body'),
+			map { $_->{message} } $self->log_of('browser')) } // $@;
 }
 
-sub text { my ($self, $css) = @_; return $self->run('const e = document.querySelector(arguments[0]); return e ? e.innerText ?? e.textContent : ""', $css // 'main') }
+sub text { my ($self, $css) = @_; return $self->run('const e = document.querySelector(arguments[0]); return e ? '
+		. 'e.innerText ?? e.textContent : ""', $css // 'main') }
 
 # Waits until the text of the page has it.
 sub sees
 {
 	my ($self, $what, $css) = @_;
-	wait_until(sub { my $text = eval { $self->text($css) } // ''; ref $what ? $text =~ $what : index($text, $what) >= 0 }, "\"$what\" in the page");
+	wait_until(sub {
+		my $text = eval { $self->text($css) } // '';
+		ref $what ? $text =~ $what : index($text, $what) >= 0
+	}, "\"$what\" in the page");
 	return 1;
 }
 

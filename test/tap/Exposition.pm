@@ -42,7 +42,8 @@ sub read_sample
 {
 	my ($family, $line) = @_;
 	my $label = qr/[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\[\\"n])*"/;
-	my ($name, $labels, $value) = $line =~ /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{($label(?:,$label)*)\})? ([+-]?(?:Inf|[0-9.]+(?:e[+-]?[0-9]+)?)|NaN)$/
+	my ($name, $labels, $value) =
+		$line =~ /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{($label(?:,$label)*)\})? ([+-]?(?:Inf|[0-9.]+(?:e[+-]?[0-9]+)?)|NaN)$/
 		or die "no sample: $line\n";
 	die "sample before its TYPE: $line\n" unless $family && $family->{type};
 	my $suffix = $family->{type} eq 'histogram' ? qr/_(?:bucket|sum|count)/ : qr//;
@@ -66,7 +67,8 @@ sub check
 {
 	my ($family) = @_;
 	die "family $family->{name} has no type\n" unless $family->{type};
-	die "counter $family->{name} does not end in _total\n" if $family->{type} eq 'counter' && $family->{name} !~ /_total$/;
+	die "counter $family->{name} does not end in _total\n"
+		if $family->{type} eq 'counter' && $family->{name} !~ /_total$/;
 	return unless $family->{type} eq 'histogram';
 	my %buckets;
 	while (my ($series, $value) = each %{ $family->{samples} })
@@ -81,7 +83,8 @@ sub check
 		for (1 .. $#all) { die "$family->{name}$braces is not cumulative\n" if $all[$_][1] < $all[ $_ - 1 ][1] }
 		my $count = $family->{samples}{"$family->{name}_count$braces"} // die "$family->{name}$braces has no _count\n";
 		die "$family->{name}$braces has no _sum\n" unless defined $family->{samples}{"$family->{name}_sum$braces"};
-		die "$family->{name}$braces: no bucket +Inf, or not _count\n" unless $all[-1][0] == 9**9**9 && $all[-1][1] == $count;
+		die "$family->{name}$braces: no bucket +Inf, or not _count\n"
+			unless $all[-1][0] == 9**9**9 && $all[-1][1] == $count;
 	}
 	for (grep { /_count/ } keys %{ $family->{samples} })
 	{
@@ -98,7 +101,10 @@ sub sample
 	my $sum = 0;
 	for my $family (values %$families)
 	{
-		for (keys %{ $family->{samples} }) { $sum += $family->{samples}{$_} if /^\Q$name\E(?:\{|$)/ && (!$where || $_ =~ $where) }
+		for (keys %{ $family->{samples} })
+		{
+			$sum += $family->{samples}{$_} if /^\Q$name\E(?:\{|$)/ && (!$where || $_ =~ $where)
+		}
 	}
 	return $sum;
 }

@@ -1,4 +1,5 @@
-# A socket between a program and the server that knows where statements begin and end, and has an accident at one that it is told.
+# A socket between a program and the server that knows where statements begin and end, and
+# has an accident at one that it is told.
 package FaultProxy;
 
 use strict;
@@ -13,7 +14,8 @@ sub new
 {
 	my ($class, $target) = @_;
 	my $folder = PostgreSQL::Test::Utils::tempdir_short();
-	my $listener = IO::Socket::UNIX->new(Local => "$folder/.s.PGSQL.6000", Listen => 20) or die "cannot listen in $folder: $!";
+	my $listener = IO::Socket::UNIX->new(Local => "$folder/.s.PGSQL.6000", Listen => 20)
+		or die "cannot listen in $folder: $!";
 	socketpair(my $ours, my $theirs, AF_UNIX, SOCK_STREAM, PF_UNSPEC) or die "socketpair: $!";
 	my $pid = fork() // die "fork: $!";
 	if ($pid == 0)
@@ -26,13 +28,14 @@ sub new
 	}
 	close $theirs;
 	$ours->autoflush(1);
-	return bless { folder => $folder, pid => $pid, control => $ours, heard => '', statements => {}, fired => [] }, $class;
+	return bless { folder => $folder, pid => $pid, control => $ours, heard => '', statements => {}, fired => [] },
+		$class;
 }
 
 sub through { return [ $_[0]{folder}, 6000 ] }
 
-# Accidents in this order: [text the statement begins with, before | after, cut | backend | a pid to kill]. After: the server has done
-# it, and the program never hears of it.
+# Accidents in this order: [text the statement begins with, before | after, cut | backend | a pid to kill]. After: the
+# server has done it, and the program never hears of it.
 sub arm
 {
 	my ($self, @accidents) = @_;
@@ -41,7 +44,8 @@ sub arm
 	return;
 }
 
-# From now on the answers to statements that begin so are garbage of that kind (see garbage below); no kind: they are what the server says.
+# From now on the answers to statements that begin so are garbage of that kind (see
+# garbage below); no kind: they are what the server says.
 sub garble
 {
 	my ($self, $kind, $beginning) = @_;
@@ -86,7 +90,8 @@ sub new
 {
 	my ($class, $listener, $control, $target) = @_;
 	$control->autoflush(1);
-	return bless { listener => $listener, control => $control, target => $target, select => IO::Select->new($listener, $control),
+	return bless { listener => $listener, control => $control, target => $target,
+		select => IO::Select->new($listener, $control),
 		arms => [], seen => {}, of => {} }, $class;
 }
 
@@ -185,18 +190,23 @@ sub garbage
 {
 	my ($kind, $type, $message) = @_;
 	return $message if $type !~ /^[TDCE]$/;
-	return $type eq 'T' ? framed('T', pack 'n', 0) : $type eq 'D' ? framed('D', pack 'n', 0) : $message if $kind eq 'no columns';
+	return $type eq 'T' ? framed('T', pack 'n', 0) : $type eq 'D' ? framed('D', pack 'n', 0) : $message
+		if $kind eq 'no columns';
 	return $type eq 'D' ? '' : $message if $kind eq 'no rows';
 	return $type eq 'C' ? framed('E', "\0") : '' if $kind eq 'bare error';
-	return $type eq 'C' ? framed('E', "SERROR\0C22000\0M" . "\xff%s%n" x 1000 . "\0\0") : '' if $kind eq 'strange error';
+	return $type eq 'C' ? framed('E', "SERROR\0C22000\0M" . "\xff%s%n" x 1000 . "\0\0") : ''
+		if $kind eq 'strange error';
 	return $type eq 'C' ? framed('I', '') : $type eq 'E' ? $message : '' if $kind eq 'nothing';
 	return $type eq 'D' ? undef : $message if $kind eq 'cut';
 	return $type eq 'T' ? '' : $message if $kind eq 'no description';
-	return $type eq 'D' ? substr($message, 0, 5) . "\x7f\xff" . substr($message, 7) : $message if $kind eq 'too many values';
+	return $type eq 'D' ? substr($message, 0, 5) . "\x7f\xff" . substr($message, 7) : $message
+		if $kind eq 'too many values';
 	return $message if $type ne 'D';
-	my $value = { nulls => undef, words => "[[[ \xff\xc3( no", empty => '', deep => '[' x 100_000 . ']' x 100_000, numbers => '-99999999999999999999' }->{$kind};
+	my $value = { nulls => undef, words => "[[[ \xff\xc3( no", empty => '', deep => '[' x 100_000 . ']' x 100_000,
+		numbers => '-99999999999999999999' }->{$kind};
 	my $columns = unpack 'n', substr $message, 5, 2;
-	return framed('D', pack('n', $columns) . (defined $value ? pack('N', length $value) . $value : pack 'N', 0xffffffff) x $columns);
+	return framed('D',
+		pack('n', $columns) . (defined $value ? pack('N', length $value) . $value : pack 'N', 0xffffffff) x $columns);
 }
 
 # A whole message off the front, or nothing; the first of a client has no type.

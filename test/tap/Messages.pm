@@ -1,4 +1,5 @@
-# What the tests of the queue providers share: workflows whose workers are told of work by messages, and what must hold after any accident.
+# What the tests of the queue providers share: workflows whose workers are told of work by
+# messages, and what must hold after any accident.
 package Messages;
 
 use strict;
@@ -16,7 +17,9 @@ sub workflows
 	my ($node) = @_;
 	$node->safe_psql('postgres', q{create extension pawl_dag; select pawl.enable_events('pawl_dag.steps')});
 	my $retry = '"retry": {"max_attempts": 20, "backoff_base_ms": 20, "max_backoff_ms": 100}';
-	define_template($node, qq({"name": "row", "steps": [{"name": "a", "handler": "sleep", $retry}, {"name": "b", "handler": "sleep", "dependencies": ["a"], $retry},
+	define_template($node,
+		qq({"name": "row", "steps": [{"name": "a", "handler": "sleep", $retry}, {"name": "b", "handler": "sleep",
+               "dependencies": ["a"], $retry},
 		{"name": "c", "handler": "sleep", "dependencies": ["b"], $retry}]}));
 	return;
 }
@@ -27,18 +30,21 @@ sub begin_tasks
 	my ($node, $n) = @_;
 	my $first = $begun + 1;
 	$begun += $n;
-	$node->safe_psql('postgres', "select pawl_dag.start_tasks('row', array(select jsonb_build_object('n', g) from generate_series($first, $begun) g))");
+	$node->safe_psql('postgres', "select pawl_dag.start_tasks('row', array(select jsonb_build_object('n', g) from "
+		. "generate_series($first, $begun) g))");
 	return;
 }
 
-# settings: of the environment; fallback: how often it looks without being told, in ms; program and arguments: another than the worker on workflows, or other than its usual ones.
+# settings: of the environment; fallback: how often it looks without being told, in ms; program and arguments: another
+# than the worker on workflows, or other than its usual ones.
 sub told_worker
 {
 	my ($node, $settings, %options) = @_;
 	local %ENV = (%ENV, %$settings, PAWL_FALLBACK_POLL_MS => $options{fallback} // 3_600_000);
 	local $PawlPrograms::through = $options{through} if $options{through};
 	local $PawlPrograms::as = $options{as} if $options{as};
-	my $run = begin_program($node, $options{program} // 'example_worker', @{ $options{arguments} // [] } ? @{ $options{arguments} } : $options{program} ? () : ('default', 4, 0.001, $options{lease} // 60_000, 20));
+	my $run = begin_program($node, $options{program} // 'example_worker', @{ $options{arguments} // [] }
+		? @{ $options{arguments} } : $options{program} ? () : ('default', 4, 0.001, $options{lease} // 60_000, 20));
 	log_has($run, qr/messages come from/) unless $options{alone};
 	return $run;
 }
@@ -49,7 +55,8 @@ sub publisher
 	local %ENV = (%ENV, map { ("PAWLD_" . s/^PAWL_//r) => $settings->{$_} } keys %$settings);
 	local $PawlPrograms::through = $options{through} if $options{through};
 	local $PawlPrograms::as = $options{as} if $options{as};
-	my $run = begin_program($node, 'pawld', '--longest-poll-ms', '100', '--log-level', 'debug', @{ $options{flags} // [] });
+	my $run = begin_program($node, 'pawld', '--longest-poll-ms', '100', '--log-level', 'debug',
+		@{ $options{flags} // [] });
 	log_has($run, qr/publishing/) unless $options{alone};
 	return $run;
 }
@@ -58,7 +65,8 @@ sub publisher
 sub log_has
 {
 	my ($run, $what) = @_;
-	eval { wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /$what/g }, "$run->{name} to say $what"); 1 } or die "$@\nIt said:\n$run->{err}";
+	eval { wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /$what/g }, "$run->{name} to say $what"); 1 }
+		or die "$@\nIt said:\n$run->{err}";
 	return;
 }
 
@@ -67,7 +75,8 @@ sub all_done
 	my ($node, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	all_ended($node, 'row');
-	is(one($node, q{select string_agg(state || ' ' || n, ', ') from (select state, count(*) n from pawl_dag.tasks where name = 'row' group by 1) x}), "complete $begun", "$name: every task is complete");
+	is(one($node, q{select string_agg(state || ' ' || n, ', ') from (select state, count(*) n from pawl_dag.tasks
+		where name = 'row' group by 1) x}), "complete $begun", "$name: every task is complete");
 	return;
 }
 
@@ -76,9 +85,11 @@ sub once
 {
 	my ($node, $name, $again) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	is(one($node, q{select count(*) - count(distinct step_uuid) from pawl_dag.step_transitions where event = 'Start'}), $again // 0,
+	is(one($node, q{select count(*) - count(distinct step_uuid) from pawl_dag.step_transitions where event = 'Start'}),
+		$again // 0,
 		"$name: " . ($again ? "what a dead worker had is taken again, once" : 'no step was taken twice'));
-	is(one($node, q{select count(*) from (select step_uuid from pawl_dag.step_transitions where event = 'EnqueueForOrchestration' group by 1 having count(*) > 1) x}), 0,
+	is(one($node, q{select count(*) from (select step_uuid from pawl_dag.step_transitions
+			where event = 'EnqueueForOrchestration' group by 1 having count(*) > 1) x}), 0,
 		"$name: no result counted twice");
 	return;
 }

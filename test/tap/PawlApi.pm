@@ -20,7 +20,8 @@ sub api_cluster
 	my ($name, @packs) = @_;
 	my $node = new_cluster($name);
 	$node->safe_psql('postgres', join(';', map { "create extension $_" } @packs, 'pawl_api'));
-	$node->safe_psql('postgres', 'alter role pawl_authenticator login; grant pawl_reader, pawl_operator, pawl_admin to pawl_authenticator');
+	$node->safe_psql('postgres',
+		'alter role pawl_authenticator login; grant pawl_reader, pawl_operator, pawl_admin to pawl_authenticator');
 	return $node;
 }
 
@@ -35,7 +36,8 @@ sub begin_api
 {
 	my ($node, @more) = @_;
 	my $run = begin_program($node, 'pawld', '--api', '127.0.0.1:0', '--api-database', 'user=pawl_authenticator', @more);
-	wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /serving the API port=(\d+)/ ? ($port = $1) : 0 }, 'the API: ' . $run->{err});
+	wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /serving the API port=(\d+)/ ? ($port = $1) : 0 },
+		'the API: ' . $run->{err});
 	$http = HTTP::Tiny->new(keep_alive => 0, timeout => 60);
 	wait_until(sub { ask('GET', '/readyz')->{status} == 200 }, 'the daemon to be ready');
 	return { run => $run, port => $port };
@@ -43,7 +45,8 @@ sub begin_api
 
 sub api_port { return $port }
 
-# method, path, then token, body (sent as JSON), headers, content (sent as it is). Gives status, content, json, type, headers.
+# method, path, then token, body (sent as JSON), headers, content (sent as it is). Gives
+# status, content, json, type, headers.
 sub ask
 {
 	my ($method, $path, %how) = @_;
@@ -59,7 +62,8 @@ sub ask
 	my $got = $http->request($method, "http://127.0.0.1:$port$path", \%options);
 	my $type = $got->{headers}{'content-type'} // '';
 	my $json = $type =~ /json/ ? eval { JSON::PP->new->utf8->allow_nonref->decode($got->{content}) } : undef;
-	return { status => $got->{status}, content => $got->{content}, json => $json, type => $type, headers => $got->{headers} };
+	return { status => $got->{status}, content => $got->{content}, json => $json, type => $type,
+		headers => $got->{headers} };
 }
 
 1;

@@ -10,7 +10,8 @@ use PawlTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(program begin_program begin_through end_program kill_program http_get define_template start_tasks all_ended);
+our @EXPORT = qw(program begin_program begin_through end_program kill_program http_get define_template
+    start_tasks all_ended);
 
 sub program
 {
@@ -35,7 +36,8 @@ sub begin_program
 {
 	my ($node, $name, @arguments) = @_;
 	my %run = (out => '', err => '', name => $name);
-	local %ENV = (%ENV, PGHOST => $node->host, PGPORT => $node->port, PGDATABASE => 'postgres', PGUSER => 'postgres', PGOPTIONS => '');
+	local %ENV = (%ENV, PGHOST => $node->host, PGPORT => $node->port, PGDATABASE => 'postgres', PGUSER => 'postgres',
+		PGOPTIONS => '');
 	$ENV{PGUSER} = $as // getpwuid($>);
 	@ENV{qw(PGHOST PGPORT)} = @$through if $through;
 	$run{harness} = IPC::Run::start([ program($name), @arguments ], '<', \'', '>', \$run{out}, '2>', \$run{err},
@@ -92,7 +94,8 @@ sub define_template
 sub start_tasks
 {
 	my ($node, $name, $count) = @_;
-	$node->safe_psql('postgres', "select pawl_dag.start_tasks('$name', array(select jsonb_build_object('n', g) from generate_series(1, $count) g))");
+	$node->safe_psql('postgres', "select pawl_dag.start_tasks('$name', array(select jsonb_build_object('n', g) from "
+		. "generate_series(1, $count) g))");
 	return;
 }
 
@@ -101,7 +104,8 @@ sub all_ended
 {
 	my ($node, $name) = @_;
 	return $node->poll_query_until('postgres',
-		"select not exists (select from pawl_dag.tasks where name = '$name' and state not in ('complete', 'error', 'cancelled', 'resolved_manually'))");
+		"select not exists (select from pawl_dag.tasks where name = '$name' and state not in ('complete', 'error', "
+		. "'cancelled', 'resolved_manually'))");
 }
 
 1;

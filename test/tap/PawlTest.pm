@@ -1,4 +1,5 @@
-# What the TAP tests share: clusters of their own, rejections asserted by SQLSTATE, the two questions asked after every accident.
+# What the TAP tests share: clusters of their own, rejections asserted by SQLSTATE, the
+# two questions asked after every accident.
 package PawlTest;
 
 use strict;
@@ -11,7 +12,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(new_cluster copy_of_installation one tried asked sqlstate_of rejected accepted sound no_crash fixture wait_until becomes kill_server server_life killed_standing);
+our @EXPORT = qw(new_cluster copy_of_installation one tried asked sqlstate_of rejected accepted sound
+    no_crash fixture wait_until becomes kill_server server_life killed_standing);
 
 # Every query of a background session told to the reader is too much to read.
 {
@@ -26,7 +28,8 @@ if ($ENV{INITDB_TEMPLATE})
 	my $run = \&PostgreSQL::Test::Utils::system_or_bail;
 	*PostgreSQL::Test::Utils::system_or_bail = sub {
 		my (@command) = @_;
-		return $run->("@command" =~ /^initdb -D (\S+) -A trust -N$/ ? ('cp', '-RPp', $ENV{INITDB_TEMPLATE}, $1) : @command);
+		return $run->("@command" =~ /^initdb -D (\S+) -A trust -N$/ ? ('cp', '-RPp', $ENV{INITDB_TEMPLATE}, $1)
+			: @command);
 	};
 }
 
@@ -37,7 +40,8 @@ $SIG{__DIE__} = sub { diag(substr($_[0], 0, 2000)) unless $^S // 1 };
 sub new_cluster
 {
 	my ($name, %options) = @_;
-	my $node = PostgreSQL::Test::Cluster->new($name, $options{install_path} ? (install_path => $options{install_path}) : ());
+	my $node = PostgreSQL::Test::Cluster->new($name,
+		$options{install_path} ? (install_path => $options{install_path}) : ());
 	$node->init(allows_streaming => $options{streaming} // 0);
 	$node->append_conf('postgresql.conf', <<'CONF');
 max_prepared_transactions = 10
@@ -54,7 +58,8 @@ CONF
 	return $node;
 }
 
-# A copy of the installation that the tests run, for a test that changes what is installed: (install path, extension folder, library).
+# A copy of the installation that the tests run, for a test that changes what is
+# installed: (install path, extension folder, library).
 sub copy_of_installation
 {
 	my ($to) = @_;
@@ -155,13 +160,14 @@ sub becomes
 	return is($seen, $expected, $name);
 }
 
-# Whether the server did it, and what psql said of it. A psql that finds no server ends before it has read the query, and the write to it
-# fails: no reason to die.
+# Whether the server did it, and what psql said of it. A psql that finds no server ends before it has read the query,
+# and the write to it fails: no reason to die.
 sub tried
 {
 	my ($node, $query, $database) = @_;
 	my ($out, $err) = ('', '');
-	my $status = eval { $node->psql($database // 'postgres', $query, stdout => \$out, stderr => \$err, on_error_die => 0) } // 1;
+	my $status = eval { $node->psql($database
+			// 'postgres', $query, stdout => \$out, stderr => \$err, on_error_die => 0) } // 1;
 	return ($status == 0, $out, $err);
 }
 
@@ -170,12 +176,14 @@ sub asked
 {
 	my ($node, $query, $database) = @_;
 	my ($answered, $out, $err);
-	eval { wait_until(sub { ($answered, $out, $err) = tried($node, $query, $database); $answered }, "an answer to $query") } or die "$@$err";
+	eval {
+		wait_until(sub { ($answered, $out, $err) = tried($node, $query, $database); $answered }, "an answer to $query")
+	} or die "$@$err";
 	return $out;
 }
 
-# As the one of the cluster, but for "true" one session asks, twenty times a second, instead of a psql each time. A server that is down, a query that
-# fails and another answer are asked for as often as wait_until looks.
+# As the one of the cluster, but for "true" one session asks, twenty times a second, instead of a psql each time. A
+# server that is down, a query that fails and another answer are asked for as often as wait_until looks.
 {
 	no warnings 'redefine';
 	*PostgreSQL::Test::Cluster::poll_query_until = sub {
@@ -200,20 +208,26 @@ begin
 end \$poll\$;
 SQL
 		}
-		return 1 if eval { wait_until(sub { ($answered, $out, $err) = tried($node, $query, $database); $answered && $out eq ($expected // 't') }, $query) };
+		return 1 if eval { wait_until(sub {
+			($answered, $out, $err) = tried($node, $query, $database);
+			$answered && $out eq ($expected // 't')
+		}, $query) };
 		diag("$@\nthe last answer: $out\n$err");
 		return 0;
 	};
 }
 
-# Kills the postmaster and the named processes; the server's other processes notice it and end. $node->start brings it back.
+# Kills the postmaster and the named processes; the server's other processes notice it and
+# end. $node->start brings it back.
 sub kill_server
 {
 	my ($node, @others) = @_;
 	my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
 	$node->kill9;
 	kill('KILL', @others);
-	wait_until(sub { !kill(0, $postmaster) && !grep { (readlink($_) // '') eq $node->data_dir } glob('/proc/[0-9]*/cwd') }, 'the last of the old processes to go');
+	wait_until(sub { !kill(0, $postmaster)
+			&& !grep { (readlink($_) // '') eq $node->data_dir } glob('/proc/[0-9]*/cwd') },
+		'the last of the old processes to go');
 	return;
 }
 
@@ -222,12 +236,13 @@ sub server_life
 {
 	my ($node) = @_;
 	my $pid = '';
-	wait_until(sub { ($pid = asked($node, q{select pid from pg_stat_activity where backend_type = 'checkpointer'})) ne '' }, 'a checkpointer');
+	wait_until(sub { ($pid = asked($node, q{select pid from pg_stat_activity where backend_type = 'checkpointer'}))
+			ne '' }, 'a checkpointer');
 	return $pid;
 }
 
-# A session runs a statement in a transaction and is killed where a trigger of the test stands still (setting test.stop, advisory lock 1):
-# what the query shows is as it was before.
+# A session runs a statement in a transaction and is killed where a trigger of the test stands still (setting test.stop,
+# advisory lock 1): what the query shows is as it was before.
 sub killed_standing
 {
 	my ($node, $picture, $what, $statement, $place) = @_;
@@ -238,10 +253,12 @@ sub killed_standing
 	my $session = $node->background_psql('postgres', on_error_stop => 0);
 	my $pid = $session->query('select pg_backend_pid()');
 	$session->query_until(qr/started/, "\\echo started\nset test.stop = '$place'; begin; $statement; commit;\n");
-	$node->poll_query_until('postgres', "select count(*) = 1 from pg_locks where pid = $pid and locktype = 'advisory' and not granted")
+	$node->poll_query_until('postgres',
+		"select count(*) = 1 from pg_locks where pid = $pid and locktype = 'advisory' and not granted")
 		or die "$what did not come to $place";
 	is(kill('KILL', $pid), 1, "$what: killed in $place");
-	wait_until(sub { slurp_file($node->logfile) =~ /server process \(PID $pid\) was terminated by signal 9/ }, 'the postmaster to notice');
+	wait_until(sub { slurp_file($node->logfile) =~ /server process \(PID $pid\) was terminated by signal 9/ },
+		'the postmaster to notice');
 	wait_until(sub { $node->psql('postgres', 'select 1') == 0 }, 'the recovery');
 	eval { $session->quit };
 	eval { $gate->quit };

@@ -1,4 +1,5 @@
-# PGMQ for the tests: the extension where the server has it (PAWL_PGMQ brings it), and functions that stand in for it where not.
+# PGMQ for the tests: the extension where the server has it (PAWL_PGMQ brings it), and
+# functions that stand in for it where not.
 package Pgmq;
 
 use strict;

@@ -8,8 +8,8 @@ use PawlTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# node, mode (transaction or session), size: sessions of the server for each role, roles: which may log in (all, and become the one that
-# runs the test, where none are named), settings: more lines. Ends with the test.
+# node, mode (transaction or session), size: sessions of the server for each role, roles: which may log in (all, and
+# become the one that runs the test, where none are named), settings: more lines. Ends with the test.
 sub new
 {
 	my ($class, $node, %how) = @_;
@@ -45,7 +45,8 @@ sub begin
 {
 	my ($self) = @_;
 	my ($folder, $port) = @$self{qw(folder port)};
-	$self->{run} = IPC::Run::start([ $self->{program}, '-q', "$folder/pgbouncer.ini" ], '<', '/dev/null', '>', \$self->{said}, '2>', \$self->{said});
+	$self->{run} = IPC::Run::start([ $self->{program}, '-q', "$folder/pgbouncer.ini" ], '<', '/dev/null', '>',
+		\$self->{said}, '2>', \$self->{said});
 	wait_until(sub { -S "$folder/.s.PGSQL.$port" }, "pgbouncer: $self->{said}");
 	return;
 }
@@ -61,7 +62,8 @@ sub ask
 {
 	my ($self, $sql, @options) = @_;
 	my ($out, $err) = ('', '');
-	IPC::Run::run([ 'psql', '-XAtq', '-h', $self->{folder}, '-p', $self->{port}, '-d', 'postgres', '-v', 'VERBOSITY=sqlstate', @options, '-f', '-' ], '<', \$sql, '>', \$out, '2>', \$err);
+	IPC::Run::run([ 'psql', '-XAtq', '-h', $self->{folder}, '-p', $self->{port}, '-d', 'postgres', '-v',
+		'VERBOSITY=sqlstate', @options, '-f', '-' ], '<', \$sql, '>', \$out, '2>', \$err);
 	chomp $out;
 	return wantarray ? ($out, $err) : $out;
 }

@@ -39,7 +39,8 @@ sub new
 sub shows
 {
 	my ($self, $text) = @_;
-	wait_until(sub { sysread $self->{pty}, $self->{seen}, 4096, length $self->{seen}; $self->{seen} =~ $text }, "the terminal shows $text");
+	wait_until(sub { sysread $self->{pty}, $self->{seen}, 4096, length $self->{seen}; $self->{seen} =~ $text },
+		"the terminal shows $text");
 	return $self->{seen};
 }
 

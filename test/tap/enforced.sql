@@ -1,14 +1,18 @@
--- One of everything that a dump, a backup or an update must bring back: plain, partitioned and inherited tables, stored and
--- derived logs, a hash chain, guards and effects, two machines on one table, and names that changed after enforcing.
+-- One of everything that a dump, a backup or an update must bring back: plain, partitioned and inherited tables, stored
+-- and derived logs, a hash chain, guards and effects, two machines on one table, and
+-- names that changed after enforcing.
 create schema app;
 create role app_user;
 create type app.phase as enum ('todo', 'doing', 'done');
 
-create table app.tasks (id bigint primary key, state text not null default 'open', phase app.phase not null default 'todo', note text);
+create table app.tasks (id bigint primary key, state text not null default 'open',
+    phase app.phase not null default 'todo', note text);
 create table app.effects_seen (id bigint, from_state text, to_state text);
-create function app.has_note(old app.tasks, new app.tasks) returns boolean language sql immutable as 'select new.note is not null';
+create function app.has_note(old app.tasks, new app.tasks) returns boolean
+    language sql immutable as 'select new.note is not null';
 create function app.remember(old app.tasks, new app.tasks) returns void language plpgsql as
-$$begin insert into app.effects_seen values (coalesce(to_jsonb(new) ->> 'id', to_jsonb(new) ->> 'duty_id')::bigint, to_jsonb(old) ->> 'state', to_jsonb(new) ->> 'state'); end$$;
+$$begin insert into app.effects_seen values (coalesce(to_jsonb(new) ->> 'id', to_jsonb(new) ->> 'duty_id')::bigint,
+    to_jsonb(old) ->> 'state', to_jsonb(new) ->> 'state'); end$$;
 select pawl.define('task', $$stateDiagram-v2
     [*] --> open
     open --> closed : close [app.has_note] / app.remember
@@ -33,7 +37,8 @@ select pawl.define('parcel', $$stateDiagram-v2
     sent --> lost : lose
     delivered --> [*]
     lost --> [*]$$);
-create table app.parcels (region text, no int, state text not null default 'packed', primary key (region, no, state)) partition by list (state);
+create table app.parcels (region text, no int, state text not null default 'packed',
+    primary key (region, no, state)) partition by list (state);
 create table app.parcels_live partition of app.parcels for values in ('packed', 'sent');
 create table app.parcels_done partition of app.parcels for values in ('delivered', 'lost');
 select pawl.enforce('app.parcels', 'state', 'parcel', on_delete => 'terminal'),
@@ -46,7 +51,8 @@ select pawl.enforce('app.vehicles', 'state', 'parcel', always => true),
 
 -- names that are other ones by the time of the dump
 create schema old_home;
-create table old_home.jobs (key1 int, key2 text, status varchar(20) not null default 'packed', primary key (key1, key2));
+create table old_home.jobs (key1 int, key2 text, status varchar(20) not null default 'packed',
+    primary key (key1, key2));
 select pawl.enforce('old_home.jobs', 'status', 'parcel'),
     pawl.enable_log('old_home.jobs', 'status', most_recent => 'stored');
 insert into old_home.jobs values (1, 'a'), (1, 'b');

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-# Reads answers, one JSON object a line ({"operation", "status", "type", "body"}), and says which do not fit the OpenAPI document.
+# Reads answers, one JSON object a line ({"operation", "status", "type", "body"}), and
+# says which do not fit the OpenAPI document.
 import json
 import sys
 

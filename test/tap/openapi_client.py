@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Makes a client of the OpenAPI document and calls every operation with it: openapi_client.py DOCUMENT BASE TOKEN KNOWN.
+"""Makes a client of the OpenAPI document and calls every operation with it: openapi_client.py DOCUMENT BASE TOKEN
+KNOWN.
 
-The client is Python source, a method an operation, made of nothing but the document. Arguments are examples made of the schemas; KNOWN is JSON
-of what no schema can know: values by name, or by operation and name ("start_task.name"). Each operation is called with what is required, with
-everything, and then wrongly in each way that the schemas forbid. Prints "operation: how: status", and what does not fit the document as "MISFIT ..."."""
+The client is Python source, a method an operation, made of nothing but the document. Arguments are examples made of the
+schemas; KNOWN is JSON of what no schema can know: values by name, or by operation and name ("start_task.name"). Each
+operation is called with what is required, with everything, and then wrongly in each way that the schemas forbid. Prints
+"operation: how: status", and what does not fit the document as "MISFIT ..."."""
 
 import http.client
 import json
@@ -35,24 +37,47 @@ class Link:
         connection = http.client.HTTPConnection(self.address, timeout=60)
         query = {name: value for name, value in query.items() if value is not None}
         headers = {"Authorization": "Bearer " + self.token} | ({"Content-Type": kind} if kind else {})
-        connection.request(method, path + ("?" + urllib.parse.urlencode(query) if query else ""), body=content, headers=headers)
+        connection.request(
+            method, path + ("?" + urllib.parse.urlencode(query) if query else ""), body=content, headers=headers
+        )
         answer = connection.getresponse()
         kind = answer.headers.get_content_type()
         text = answer.read1(4096) if kind == "text/event-stream" else answer.read()
         connection.close()
-        return Answer(answer.status, kind, json.loads(text) if kind in ("application/json", "application/problem+json") else text.decode())
+        return Answer(
+            answer.status,
+            kind,
+            json.loads(text) if kind in ("application/json", "application/problem+json") else text.decode(),
+        )
 
     def json(self, method, path, query, body):
         return self.send(method, path, query, json.dumps(body).encode(), "application/json")
 
     def form(self, method, path, query, fields):
-        parts = [f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"' + ('; filename="f.csv"' if name == "file" else "") + f"\r\n\r\n{value}\r\n" for name, value in fields.items()]
-        return self.send(method, path, query, ("".join(parts) + f"--{BOUNDARY}--\r\n").encode(), f"multipart/form-data; boundary={BOUNDARY}")
+        parts = [
+            f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"'
+            + ('; filename="f.csv"' if name == "file" else "")
+            + f"\r\n\r\n{value}\r\n"
+            for name, value in fields.items()
+        ]
+        return self.send(
+            method,
+            path,
+            query,
+            ("".join(parts) + f"--{BOUNDARY}--\r\n").encode(),
+            f"multipart/form-data; boundary={BOUNDARY}",
+        )
 
 
 class Operation:
     def __init__(self, document, path, method, said):
-        self.document, self.path, self.method, self.said, self.name = document, path, method.upper(), said, said["operationId"]
+        self.document, self.path, self.method, self.said, self.name = (
+            document,
+            path,
+            method.upper(),
+            said,
+            said["operationId"],
+        )
         self.parameters = [self.resolved(p) for p in said.get("parameters", [])]
         content = said.get("requestBody", {}).get("content", {})
         self.body_type = next(iter(content), None)
@@ -74,11 +99,19 @@ class Operation:
         paths = [p["name"] for p in self.within("path")]
         queries = [p["name"] for p in sorted(self.within("query"), key=lambda p: not p["required"])]
         required = [p["name"] for p in self.within("query") if p["required"]]
-        arguments = paths + (["body"] if self.body else []) + (["*"] if queries else []) + [q if q in required else f"{q}=None" for q in queries]
+        arguments = (
+            paths
+            + (["body"] if self.body else [])
+            + (["*"] if queries else [])
+            + [q if q in required else f"{q}=None" for q in queries]
+        )
         path = re.sub(r"\{(\w+)\}", r"{quote(str(\1), safe='')}", self.path)
         send = {None: "send", "application/json": "json", "multipart/form-data": "form"}[self.body_type]
-        return (f"    def {self.name}({', '.join(['self', *arguments])}):\n"
-                f"        return self.{send}({self.method!r}, f\"{path}\", {{{', '.join(f'{q!r}: {q}' for q in queries)}}}{', body' if self.body else ''})\n")
+        return (
+            f"    def {self.name}({', '.join(['self', *arguments])}):\n"
+            f"        return self.{send}({self.method!r}, f\"{path}\", "
+            f"{{{', '.join(f'{q!r}: {q}' for q in queries)}}}{', body' if self.body else ''})\n"
+        )
 
     def misfits(self, answer):
         responses = self.said["responses"]
@@ -129,12 +162,20 @@ class Examples:
         return [self.of(operation, p["name"], p["schema"]) for p in operation.within("path")]
 
     def query(self, operation, everything):
-        return {p["name"]: self.of(operation, p["name"], p["schema"]) for p in operation.within("query") if p["required"] or (everything and p["name"] != "cursor")}
+        return {
+            p["name"]: self.of(operation, p["name"], p["schema"])
+            for p in operation.within("query")
+            if p["required"] or (everything and p["name"] != "cursor")
+        }
 
     def body(self, operation, everything):
         fields = operation.body["properties"]
         required = operation.body.get("required", [])
-        return {name: self.of(operation, name, schema) for name, schema in fields.items() if name in required or (everything and f"{operation.name}.{name}" not in self.known.get("without", []))}
+        return {
+            name: self.of(operation, name, schema)
+            for name, schema in fields.items()
+            if name in required or (everything and f"{operation.name}.{name}" not in self.known.get("without", []))
+        }
 
 
 def wrong_calls(operation, examples):
@@ -144,7 +185,7 @@ def wrong_calls(operation, examples):
     for i, parameter in enumerate(operation.within("path")):
         if parameter["schema"].get("format") == "uuid":
             for other, how in (("nonsense", "is no uuid"), (str(uuid.uuid4()), "is of nothing")):
-                yield [*path[:i], other, *path[i + 1:]], body, query, f"{parameter['name']} {how}"
+                yield [*path[:i], other, *path[i + 1 :]], body, query, f"{parameter['name']} {how}"
     for parameter in operation.within("query"):
         if parameter["schema"].get("type") == "integer" or parameter["schema"].get("format"):
             yield path, body, query | {parameter["name"]: "nonsense"}, f"{parameter['name']} is nonsense"
@@ -178,7 +219,11 @@ def faults_of(document, operations):
 def main():
     document = json.load(open(sys.argv[1]))
     examples = Examples(json.loads(sys.argv[4]))
-    operations = [Operation(document, path, method, said) for path, methods in document["paths"].items() for method, said in methods.items()]
+    operations = [
+        Operation(document, path, method, said)
+        for path, methods in document["paths"].items()
+        for method, said in methods.items()
+    ]
     for fault in faults_of(document, operations):
         print(f"MISFIT the document: {fault}")
     order = {name: i for i, name in enumerate(examples.known.get("order", []))}
@@ -199,8 +244,18 @@ def main():
         for how, everything in (("required", False), ("everything", True)):
             body = (examples.body(operation, everything),) if operation.body else ()
             answer = call(operation, how, examples.path(operation), body, examples.query(operation, everything))
-            if isinstance(answer.body, dict) and answer.body.get("next") and any(p["name"] == "cursor" for p in operation.parameters):
-                call(operation, "next page", examples.path(operation), body, examples.query(operation, everything) | {"cursor": answer.body["next"]})
+            if (
+                isinstance(answer.body, dict)
+                and answer.body.get("next")
+                and any(p["name"] == "cursor" for p in operation.parameters)
+            ):
+                call(
+                    operation,
+                    "next page",
+                    examples.path(operation),
+                    body,
+                    examples.query(operation, everything) | {"cursor": answer.body["next"]},
+                )
 
 
 main()

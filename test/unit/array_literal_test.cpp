@@ -46,8 +46,9 @@ TEST(ArrayLiteral, Elements) {
 
 TEST(ArrayLiteral, Malformed) {
     for (const char* literal :
-         {"", " ", "a", "{", "}", "{a", "{a,", "{a,}", "{,a}", "{,}", "{a,,b}", "{null}", "{a,NULL}", "{{a}}", "{a}}",
-          "{a}x", "{\"a}", "{\"a\"b}", "{a\"b\"}", "{a\"b}", "{\\", "{a\\", "{\"a\\", "[0:1]={a,b}"})
+         {"",      " ",        "a",        "{",      "}",        "{a",    "{a,",    "{a,}",
+          "{,a}",  "{,}",      "{a,,b}",   "{null}", "{a,NULL}", "{{a}}", "{a}}",   "{a}x",
+          "{\"a}", "{\"a\"b}", "{a\"b\"}", "{a\"b}", "{\\",      "{a\\",  "{\"a\\", "[0:1]={a,b}"})
         EXPECT_EQ(split(literal).n, malformed_array) << literal;
 }
 

@@ -191,8 +191,7 @@ TEST(Backoff, ProblemsOfAPolicyAreNamed) {
     EXPECT_EQ(problem([](BackoffPolicy& p) { p.cap = Delay::max(); }),
               "base and cap must not be longer than 100 years");
     for (const double multiplier : {0.99, -2.0, HUGE_VAL, std::nan("")})
-        EXPECT_EQ(problem([&](BackoffPolicy& p) { p.multiplier = multiplier; }),
-                  "multiplier must be at least 1");
+        EXPECT_EQ(problem([&](BackoffPolicy& p) { p.multiplier = multiplier; }), "multiplier must be at least 1");
     for (const double fraction : {-0.01, 1.01, std::nan("")})
         EXPECT_EQ(problem([&](BackoffPolicy& p) { p.fraction = fraction; }), "jitter must be from 0 to 1");
     EXPECT_EQ(problem([](BackoffPolicy& p) { p.max_attempts = -1; }), "max_attempts must be 1 or more");

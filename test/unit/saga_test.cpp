@@ -146,7 +146,8 @@ TEST(Saga, Rejections) {
             R"({"flow": "graph", "name": "f", "children": [{"task": "a", "provides": "x"}, {"task": "b", "provides": "x"}, {"task": "c", "requires": ["x"]}]})"),
         "\"x\", which \"c\" requires, is provided by several items of flow \"f\"");
     EXPECT_EQ(
-        rejection(R"({"flow": "graph", "name": "f", "children": [{"task": "a"}], "links": [{"from": "a", "to": "z"}]})"),
+        rejection(
+            R"({"flow": "graph", "name": "f", "children": [{"task": "a"}], "links": [{"from": "a", "to": "z"}]})"),
         "flow \"f\" has no item \"z\" to link");
     EXPECT_EQ(rejection(R"({"flow": "linear", "name": "f", "retry": {"retry": "ForEach", "name": "r"}})"),
               "retry \"r\" has no list of values");
@@ -182,7 +183,8 @@ TEST(Saga, ATaskThatWaitsIsNotExecuted) {
         rejection(
             R"({"task": "a", "signal": "go", "wait_seconds": 1.5, "timeout_seconds": 0, "revert": "undo", "execute": null})"),
         "nothing was rejected");
-    EXPECT_EQ(rejection(R"({"task": "a", "signal": "go", "execute": "b"})"), "task \"a\" waits and cannot have \"execute\"");
+    EXPECT_EQ(rejection(R"({"task": "a", "signal": "go", "execute": "b"})"),
+              "task \"a\" waits and cannot have \"execute\"");
     EXPECT_EQ(rejection(R"({"task": "a", "wait_seconds": 1, "execute": "b"})"),
               "task \"a\" waits and cannot have \"execute\"");
     EXPECT_EQ(rejection(R"({"task": "a", "signal": ""})"), "\"signal\" of task \"a\" has no name");

@@ -1,6 +1,6 @@
 # Makes version 0.0.9, an older version for tests, of the current install script: perl older.pl pawl--0.1.0.sql FOLDER
-# It lacks a column, a function with its grant and comment, and a comment of a table; FOLDER gets its install script and the part of
-# the update that a person would write.
+# It lacks a column, a function with its grant and comment, and a comment of a table; FOLDER gets its install script and
+# the part of the update that a person would write.
 use strict;
 use warnings;
 
@@ -10,8 +10,10 @@ open(my $in, '<', $current) or die "$current: $!";
 my $script = <$in>;
 my ($definition, $comment);
 # the last column of pawl.redaction
-$script =~ s/(CREATE TABLE pawl\.redaction \(.*?),\n(?:\s*--[^\n]*\n)*\s*([^\n]*)\n\);/$definition = $2; "$1\n);"/se or die 'no column';
-$script =~ s/^CREATE FUNCTION pawl\.child_span\(.*?^\$function\$;\nCOMMENT ON FUNCTION [^']*'(?:[^']|'')*';\n//sm or die 'no function';
+$script =~ s/(CREATE TABLE pawl\.redaction \(.*?),\n(?:\s*--[^\n]*\n)*\s*([^\n]*)\n\);/$definition = $2; "$1\n);"/se
+	or die 'no column';
+$script =~ s/^CREATE FUNCTION pawl\.child_span\(.*?^\$function\$;\nCOMMENT ON FUNCTION [^']*'(?:[^']|'')*';\n//sm
+	or die 'no function';
 $script =~ s/^ +\('child_span', [^\n]*\n//m or die 'no grant';
 $script =~ s/^COMMENT ON TABLE pawl\.redaction IS\s+'(?:[^']|'')*';\n//m or die 'no comment';
 $definition =~ s/ NOT NULL$//;

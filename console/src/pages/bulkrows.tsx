@@ -7,29 +7,76 @@ import { Card, Choice, More, Search, Show, State, Table } from "../ui/parts";
 const states = ["Pending", "Running", "WaitingForCompletion", "Completed", "Failed", "TimedOut", "Cancelled"];
 
 /** The rows of an operation, each with its current step. */
-export function BulkRows({ operation, query, steps, concerns }: { operation: string; query: Record<string, string>; steps: BulkStep[]; concerns: (t: Transition) => boolean }) {
+export function BulkRows({
+    operation,
+    query,
+    steps,
+    concerns,
+}: {
+    operation: string;
+    query: Record<string, string>;
+    steps: BulkStep[];
+    concerns: (t: Transition) => boolean;
+}) {
     const { state = "", step = "", id = "" } = query;
-    const change = (more: Record<string, string>) => go(link(["bulks", operation], { state, step, id, row: query.row, ...more }), true);
-    const rows = usePaged<BulkRow>(`/api/bulks/${segment(operation)}/rows`, { state, stepName: step, rowId: id, limit: 50 }, (r) => String(r.row_number), { concerns, least: 2_000 });
+    const change = (more: Record<string, string>) =>
+        go(link(["bulks", operation], { state, step, id, row: query.row, ...more }), true);
+    const rows = usePaged<BulkRow>(
+        `/api/bulks/${segment(operation)}/rows`,
+        { state, stepName: step, rowId: id, limit: 50 },
+        (r) => String(r.row_number),
+        { concerns, least: 2_000 },
+    );
     return (
         <Card title="Rows" wide>
             <div class="filters" role="search">
                 <Choice label="State" value={state} set={(v) => change({ state: v })} of={states} />
-                <Choice label="Step" value={step} set={(v) => change({ step: v })} of={steps.map((s): [string, string] => [s.step_name, s.step_name])} />
+                <Choice
+                    label="Step"
+                    value={step}
+                    set={(v) => change({ step: v })}
+                    of={steps.map((s): [string, string] => [s.step_name, s.step_name])}
+                />
                 <Search label="Row id" value={id} set={(v) => change({ id: v })} />
             </div>
-            <Show of={rows.first}>{() => (
-                <>
-                    <Table of={rows.items} empty="No row matches." rowKey={(r) => String(r.row_number)} columns={[
-                        { head: "Row", kind: "num", cell: (r) => <a href={link(["bulks", operation], { ...query, row: r.row_number })}>{r.row_number}</a> },
-                        { head: "Id", cell: (r) => <span class="mono">{r.row_id ?? "–"}</span> },
-                        { head: "Step", cell: (r) => r.step_name },
-                        { head: "State", cell: (r) => <State s={r.state} /> },
-                        { head: "Problem", kind: "grow", cell: (r) => (r.error_message ? <>{r.error_message} <span class="faint">{r.error_type}</span></> : <span class="faint">–</span>) },
-                    ]} />
-                    <More next={rows.next} load={rows.more} />
-                </>
-            )}</Show>
+            <Show of={rows.first}>
+                {() => (
+                    <>
+                        <Table
+                            of={rows.items}
+                            empty="No row matches."
+                            rowKey={(r) => String(r.row_number)}
+                            columns={[
+                                {
+                                    head: "Row",
+                                    kind: "num",
+                                    cell: (r) => (
+                                        <a href={link(["bulks", operation], { ...query, row: r.row_number })}>
+                                            {r.row_number}
+                                        </a>
+                                    ),
+                                },
+                                { head: "Id", cell: (r) => <span class="mono">{r.row_id ?? "–"}</span> },
+                                { head: "Step", cell: (r) => r.step_name },
+                                { head: "State", cell: (r) => <State s={r.state} /> },
+                                {
+                                    head: "Problem",
+                                    kind: "grow",
+                                    cell: (r) =>
+                                        r.error_message ? (
+                                            <>
+                                                {r.error_message} <span class="faint">{r.error_type}</span>
+                                            </>
+                                        ) : (
+                                            <span class="faint">–</span>
+                                        ),
+                                },
+                            ]}
+                        />
+                        <More next={rows.next} load={rows.more} />
+                    </>
+                )}
+            </Show>
         </Card>
     );
 }

@@ -6,35 +6,115 @@ import type { Bulk } from "../types";
 import { usePaged } from "../ui/paged";
 import { Ago, Bar, Choice, Head, Id, More, Num, Show, State, Table } from "../ui/parts";
 
-const states = ["Pending", "Validating", "Running", "Completed", "CompletedWithErrors", "Retrying", "Failed", "Cancelled"];
+const states = [
+    "Pending",
+    "Validating",
+    "Running",
+    "Completed",
+    "CompletedWithErrors",
+    "Retrying",
+    "Failed",
+    "Cancelled",
+];
 
 export function BulksPage({ query }: { query: Record<string, string> }) {
     const { status = "", definition = "" } = query;
     const change = (more: Record<string, string>) => go(link(["bulks"], { status, definition, ...more }), true);
-    const definitions = useLive("definitions", (signal) => get<Page<{ name: string }>>("/api/operations", {}, signal), { concerns: () => false, every: 60_000 });
-    const bulks = usePaged<Bulk>("/api/bulks", { status, operationName: definition, limit: 50 }, (b) => b.operation, { concerns: (t) => t.relation.startsWith("pawl_bulk."), every: 3_000, least: 1_000 });
+    const definitions = useLive("definitions", (signal) => get<Page<{ name: string }>>("/api/operations", {}, signal), {
+        concerns: () => false,
+        every: 60_000,
+    });
+    const bulks = usePaged<Bulk>("/api/bulks", { status, operationName: definition, limit: 50 }, (b) => b.operation, {
+        concerns: (t) => t.relation.startsWith("pawl_bulk."),
+        every: 3_000,
+        least: 1_000,
+    });
     return (
         <>
             <Head title="Bulk operations" />
             <div class="filters" role="search">
                 <Choice label="Status" value={status} set={(v) => change({ status: v })} of={states} />
-                <Choice label="Definition" value={definition} set={(v) => change({ definition: v })} of={(definitions.data?.items ?? []).map((d): [string, string] => [d.name, d.name])} />
+                <Choice
+                    label="Definition"
+                    value={definition}
+                    set={(v) => change({ definition: v })}
+                    of={(definitions.data?.items ?? []).map((d): [string, string] => [d.name, d.name])}
+                />
             </div>
-            <Show of={bulks.first}>{() => (
-                <>
-                    <Table of={bulks.items} empty={status || definition ? "No operation matches these filters." : "No operation was submitted yet."} rowKey={(b) => b.operation} columns={[
-                        { head: "Operation", cell: (b) => <Id id={b.operation} href={link(["bulks", b.operation])} /> },
-                        { head: "Definition", kind: "grow", cell: (b) => <><a href={link(["bulks", b.operation])}>{b.definition}</a> <span class="faint">{b.file_name}</span></> },
-                        { head: "Status", cell: (b) => <><State s={b.status} /> {b.paused_at && <span class="state wait">paused</span>}</> },
-                        { head: "Progress", kind: "tight", cell: (b) => <Bar done={b.successful_rows} failed={b.failed_rows} of={b.total_rows} /> },
-                        { head: "Rows", kind: "num", cell: (b) => <Num n={b.total_rows || b.validated_rows} /> },
-                        { head: "Failed", kind: "num", cell: (b) => (b.failed_rows > 0 ? <strong class="bad">{count(b.failed_rows)}</strong> : <span class="faint">0</span>) },
-                        { head: "Left", kind: "num", cell: (b) => (b.estimated_end ? duration(Math.max(0, (Date.parse(b.estimated_end) - Date.now()) / 1000)) : <span class="faint">–</span>) },
-                        { head: "Created", kind: "num", cell: (b) => <Ago t={b.created_at} /> },
-                    ]} />
-                    <More next={bulks.next} load={bulks.more} />
-                </>
-            )}</Show>
+            <Show of={bulks.first}>
+                {() => (
+                    <>
+                        <Table
+                            of={bulks.items}
+                            empty={
+                                status || definition
+                                    ? "No operation matches these filters."
+                                    : "No operation was submitted yet."
+                            }
+                            rowKey={(b) => b.operation}
+                            columns={[
+                                {
+                                    head: "Operation",
+                                    cell: (b) => <Id id={b.operation} href={link(["bulks", b.operation])} />,
+                                },
+                                {
+                                    head: "Definition",
+                                    kind: "grow",
+                                    cell: (b) => (
+                                        <>
+                                            <a href={link(["bulks", b.operation])}>{b.definition}</a>{" "}
+                                            <span class="faint">{b.file_name}</span>
+                                        </>
+                                    ),
+                                },
+                                {
+                                    head: "Status",
+                                    cell: (b) => (
+                                        <>
+                                            <State s={b.status} />{" "}
+                                            {b.paused_at && <span class="state wait">paused</span>}
+                                        </>
+                                    ),
+                                },
+                                {
+                                    head: "Progress",
+                                    kind: "tight",
+                                    cell: (b) => (
+                                        <Bar done={b.successful_rows} failed={b.failed_rows} of={b.total_rows} />
+                                    ),
+                                },
+                                {
+                                    head: "Rows",
+                                    kind: "num",
+                                    cell: (b) => <Num n={b.total_rows || b.validated_rows} />,
+                                },
+                                {
+                                    head: "Failed",
+                                    kind: "num",
+                                    cell: (b) =>
+                                        b.failed_rows > 0 ? (
+                                            <strong class="bad">{count(b.failed_rows)}</strong>
+                                        ) : (
+                                            <span class="faint">0</span>
+                                        ),
+                                },
+                                {
+                                    head: "Left",
+                                    kind: "num",
+                                    cell: (b) =>
+                                        b.estimated_end ? (
+                                            duration(Math.max(0, (Date.parse(b.estimated_end) - Date.now()) / 1000))
+                                        ) : (
+                                            <span class="faint">–</span>
+                                        ),
+                                },
+                                { head: "Created", kind: "num", cell: (b) => <Ago t={b.created_at} /> },
+                            ]}
+                        />
+                        <More next={bulks.next} load={bulks.more} />
+                    </>
+                )}
+            </Show>
         </>
     );
 }

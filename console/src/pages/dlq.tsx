@@ -10,34 +10,84 @@ import { Ago, Choice, Head, Id, More, Show, State, Table } from "../ui/parts";
 export function DeadLettersPage({ query }: { query: Record<string, string> }) {
     const may = useMay();
     const status = query.status ?? "pending";
-    const letters = usePaged<DeadLetter>("/v1/dlq", { status: status === "all" ? "" : status, limit: 50 }, (d) => d.entry_uuid, { concerns: (t) => t.relation === "pawl_dag.tasks" });
+    const letters = usePaged<DeadLetter>(
+        "/v1/dlq",
+        { status: status === "all" ? "" : status, limit: 50 },
+        (d) => d.entry_uuid,
+        { concerns: (t) => t.relation === "pawl_dag.tasks" },
+    );
     const { ask, dialog } = useAsk(letters.first.reload);
     return (
         <>
             <Head title="Dead letters" sub="Tasks that wait for an operator's decision." />
             <div class="filters" role="search">
-                <Choice label="Status" value={status} none="pending" set={(v) => go(link(["dlq"], { status: v || "pending" }), true)} of={["manually_resolved", "permanently_failed", "cancelled", "all"]} />
+                <Choice
+                    label="Status"
+                    value={status}
+                    none="pending"
+                    set={(v) => go(link(["dlq"], { status: v || "pending" }), true)}
+                    of={["manually_resolved", "permanently_failed", "cancelled", "all"]}
+                />
             </div>
-            <Show of={letters.first}>{() => (
-                <>
-                    <Table of={letters.items} empty={status === "pending" ? "None. Nothing waits for a decision." : "None."} rowKey={(d) => d.entry_uuid} columns={[
-                        { head: "Task", cell: (d) => <Id id={d.task_uuid} href={link(["tasks", d.task_uuid])} /> },
-                        { head: "Template", kind: "grow", cell: (d) => <a href={link(["tasks", d.task_uuid])}>{d.template ?? "–"}</a> },
-                        { head: "Was", cell: (d) => <State s={d.original_state} /> },
-                        { head: "Reason", cell: (d) => spoken(d.reason) },
-                        { head: "Since", kind: "num", cell: (d) => <Ago t={d.dlq_timestamp} /> },
-                        { head: "Status", cell: (d) => <State s={d.resolution_status} /> },
-                        { head: "What to do", cell: (d) => d.resolution_status === "pending" && may
-                            ? <button onClick={() => ask({
-                                title: `Retry ${d.template ?? "the task"}?`, verb: "Retry the task", reason: "may",
-                                effect: { allowed: true, lines: ["The dead letter is closed and the task continues from its failed steps.", "Finished steps keep their results."] },
-                                act: (reason) => post(`/v1/tasks/${d.task_uuid}/retry`, { reason: reason || null }),
-                            })}>Retry…</button>
-                            : <span class="faint">{[d.resolved_by, d.resolution_notes].filter(Boolean).join(": ") || "–"}</span> },
-                    ]} />
-                    <More next={letters.next} load={letters.more} />
-                </>
-            )}</Show>
+            <Show of={letters.first}>
+                {() => (
+                    <>
+                        <Table
+                            of={letters.items}
+                            empty={status === "pending" ? "None. Nothing waits for a decision." : "None."}
+                            rowKey={(d) => d.entry_uuid}
+                            columns={[
+                                {
+                                    head: "Task",
+                                    cell: (d) => <Id id={d.task_uuid} href={link(["tasks", d.task_uuid])} />,
+                                },
+                                {
+                                    head: "Template",
+                                    kind: "grow",
+                                    cell: (d) => <a href={link(["tasks", d.task_uuid])}>{d.template ?? "–"}</a>,
+                                },
+                                { head: "Was", cell: (d) => <State s={d.original_state} /> },
+                                { head: "Reason", cell: (d) => spoken(d.reason) },
+                                { head: "Since", kind: "num", cell: (d) => <Ago t={d.dlq_timestamp} /> },
+                                { head: "Status", cell: (d) => <State s={d.resolution_status} /> },
+                                {
+                                    head: "What to do",
+                                    cell: (d) =>
+                                        d.resolution_status === "pending" && may ? (
+                                            <button
+                                                onClick={() =>
+                                                    ask({
+                                                        title: `Retry ${d.template ?? "the task"}?`,
+                                                        verb: "Retry the task",
+                                                        reason: "may",
+                                                        effect: {
+                                                            allowed: true,
+                                                            lines: [
+                                                                "The dead letter is closed and the task continues from its failed steps.",
+                                                                "Finished steps keep their results.",
+                                                            ],
+                                                        },
+                                                        act: (reason) =>
+                                                            post(`/v1/tasks/${d.task_uuid}/retry`, {
+                                                                reason: reason || null,
+                                                            }),
+                                                    })
+                                                }
+                                            >
+                                                Retry…
+                                            </button>
+                                        ) : (
+                                            <span class="faint">
+                                                {[d.resolved_by, d.resolution_notes].filter(Boolean).join(": ") || "–"}
+                                            </span>
+                                        ),
+                                },
+                            ]}
+                        />
+                        <More next={letters.next} load={letters.more} />
+                    </>
+                )}
+            </Show>
             {dialog}
         </>
     );

@@ -6,26 +6,80 @@ import { link } from "../router";
 import type { Failure, Overview, Owner, Queue, Session } from "../types";
 import { Ago, Bar, Card, Counts, Head, Id, Num, Show, Spark, State, Table } from "../ui/parts";
 
-function Figure({ name, value, note, href, bad }: { name: string; value: string; note?: string; href?: string; bad?: boolean }) {
-    const inside = <><span class="name">{name}</span><span class={bad ? "value bad" : "value"}>{value}</span><span class="note">{note ?? ""}</span></>;
-    return href ? <a class="figure" href={href}>{inside}</a> : <div class="figure">{inside}</div>;
+function Figure({
+    name,
+    value,
+    note,
+    href,
+    bad,
+}: {
+    name: string;
+    value: string;
+    note?: string;
+    href?: string;
+    bad?: boolean;
+}) {
+    const inside = (
+        <>
+            <span class="name">{name}</span>
+            <span class={bad ? "value bad" : "value"}>{value}</span>
+            <span class="note">{note ?? ""}</span>
+        </>
+    );
+    return href ? (
+        <a class="figure" href={href}>
+            {inside}
+        </a>
+    ) : (
+        <div class="figure">{inside}</div>
+    );
 }
 
 function Figures({ of }: { of: Overview }) {
     const now = useNow();
     const waiting = of.queues.reduce((n, q) => n + q.depth, 0);
-    const oldest = of.queues.map((q) => q.oldest_at).filter((t): t is string => !!t).sort()[0];
+    const oldest = of.queues
+        .map((q) => q.oldest_at)
+        .filter((t): t is string => !!t)
+        .sort()[0];
     const expired = of.owners.reduce((n, o) => n + o.expired, 0);
     const seen = rates(samples).slice(-3);
     const rate = seen.length > 0 ? seen.reduce((n, r) => n + r.perSecond, 0) / seen.length : null;
     const rejected = of.rejections?.filter((r) => r.sqlstate.startsWith("PW")).reduce((n, r) => n + r.count, 0) ?? null;
     return (
         <div class="figures">
-            <Figure name="Waiting" value={count(waiting, of.queues.some((q) => q.capped))} note={oldest ? "oldest " + ago(oldest, now) : "nothing waits"} />
-            <Figure name="In flight" value={count(of.owners.reduce((n, o) => n + o.owned, 0))} note={expired > 0 ? `${count(expired)} with an expired lease` : `${of.owners.length} owners`} bad={expired > 0} />
+            <Figure
+                name="Waiting"
+                value={count(
+                    waiting,
+                    of.queues.some((q) => q.capped),
+                )}
+                note={oldest ? "oldest " + ago(oldest, now) : "nothing waits"}
+            />
+            <Figure
+                name="In flight"
+                value={count(of.owners.reduce((n, o) => n + o.owned, 0))}
+                note={expired > 0 ? `${count(expired)} with an expired lease` : `${of.owners.length} owners`}
+                bad={expired > 0}
+            />
             {rate !== null && <Figure name="State changes a second" value={count(rate)} note="just now" />}
-            {of.dead_letters !== null && <Figure name="Dead letters" value={count(of.dead_letters)} note={of.dead_letters > 0 ? "need a decision" : "none"} href={link(["dlq"])} bad={of.dead_letters > 0} />}
-            {rejected !== null && <Figure name="Rejected state changes" value={count(rejected)} note="seen by this daemon" bad={rejected > 0} />}
+            {of.dead_letters !== null && (
+                <Figure
+                    name="Dead letters"
+                    value={count(of.dead_letters)}
+                    note={of.dead_letters > 0 ? "need a decision" : "none"}
+                    href={link(["dlq"])}
+                    bad={of.dead_letters > 0}
+                />
+            )}
+            {rejected !== null && (
+                <Figure
+                    name="Rejected state changes"
+                    value={count(rejected)}
+                    note="seen by this daemon"
+                    bad={rejected > 0}
+                />
+            )}
         </div>
     );
 }
@@ -33,12 +87,29 @@ function Figures({ of }: { of: Overview }) {
 function Throughput({ of }: { of: Overview }) {
     const seen = rates(samples);
     const empty = Array.from({ length: Math.max(0, 60 - seen.length) }, () => ({ value: 0, bad: 0, title: "" }));
-    const bars = [...empty, ...seen.map((r) => ({ value: r.perSecond, bad: 0, title: `${new Date(r.at).toLocaleTimeString()}: ${count(r.perSecond)} state changes a second` }))];
+    const bars = [
+        ...empty,
+        ...seen.map((r) => ({
+            value: r.perSecond,
+            bad: 0,
+            title: `${new Date(r.at).toLocaleTimeString()}: ${count(r.perSecond)} state changes a second`,
+        })),
+    ];
     const most = Math.max(0, ...seen.map((r) => r.perSecond));
     return (
-        <Card title="Throughput" note={`state changes a second since this page was opened${most > 0 ? `; at most ${count(most)}` : ""}`}>
+        <Card
+            title="Throughput"
+            note={`state changes a second since this page was opened${most > 0 ? `; at most ${count(most)}` : ""}`}
+        >
             <Spark of={bars} label={`State changes a second, the newest at the right; at most ${count(most)}`} />
-            <p class="faint">{of.moves.filter((m) => m.total > 0).sort((a, b) => b.total - a.total).slice(0, 4).map((m) => `${m.relation} ${count(m.total)}`).join(" · ") || "No state has changed yet."}</p>
+            <p class="faint">
+                {of.moves
+                    .filter((m) => m.total > 0)
+                    .sort((a, b) => b.total - a.total)
+                    .slice(0, 4)
+                    .map((m) => `${m.relation} ${count(m.total)}`)
+                    .join(" · ") || "No state has changed yet."}
+            </p>
         </Card>
     );
 }
@@ -46,13 +117,26 @@ function Throughput({ of }: { of: Overview }) {
 function Queues({ of }: { of: Queue[] }) {
     return (
         <Card title="Queues" wide>
-            <Table of={of} empty="No table has a queue." rowKey={(q) => q.relation + " " + q.queue} columns={[
-                { head: "Table", cell: (q) => q.relation },
-                { head: "Queue", cell: (q) => <>{q.queue ?? <span class="faint">–</span>} {q.paused && <span class="state wait">paused</span>}</> },
-                { head: "Waiting", kind: "num", cell: (q) => <Num n={q.depth} capped={q.capped} /> },
-                { head: "In flight", kind: "num", cell: (q) => <Num n={q.owned} /> },
-                { head: "Oldest", kind: "num", cell: (q) => <Ago t={q.oldest_at} /> },
-            ]} />
+            <Table
+                of={of}
+                empty="No table has a queue."
+                rowKey={(q) => q.relation + " " + q.queue}
+                columns={[
+                    { head: "Table", cell: (q) => q.relation },
+                    {
+                        head: "Queue",
+                        cell: (q) => (
+                            <>
+                                {q.queue ?? <span class="faint">–</span>}{" "}
+                                {q.paused && <span class="state wait">paused</span>}
+                            </>
+                        ),
+                    },
+                    { head: "Waiting", kind: "num", cell: (q) => <Num n={q.depth} capped={q.capped} /> },
+                    { head: "In flight", kind: "num", cell: (q) => <Num n={q.owned} /> },
+                    { head: "Oldest", kind: "num", cell: (q) => <Ago t={q.oldest_at} /> },
+                ]}
+            />
         </Card>
     );
 }
@@ -60,13 +144,27 @@ function Queues({ of }: { of: Queue[] }) {
 function Owners({ of }: { of: Owner[] }) {
     return (
         <Card title="Owners and leases" wide>
-            <Table of={of} empty="No row has an owner." rowKey={(o) => o.relation + " " + o.processor} columns={[
-                { head: "Owner", kind: "grow", cell: (o) => <span class="mono">{o.processor}</span> },
-                { head: "Table", cell: (o) => o.relation },
-                { head: "Rows", kind: "num", cell: (o) => <Num n={o.owned} /> },
-                { head: "Expired", kind: "num", cell: (o) => (o.expired > 0 ? <strong class="bad">{count(o.expired)}</strong> : <span class="faint">0</span>) },
-                { head: "Next lease ends", kind: "num", cell: (o) => <Ago t={o.next_lease_end} /> },
-            ]} />
+            <Table
+                of={of}
+                empty="No row has an owner."
+                rowKey={(o) => o.relation + " " + o.processor}
+                columns={[
+                    { head: "Owner", kind: "grow", cell: (o) => <span class="mono">{o.processor}</span> },
+                    { head: "Table", cell: (o) => o.relation },
+                    { head: "Rows", kind: "num", cell: (o) => <Num n={o.owned} /> },
+                    {
+                        head: "Expired",
+                        kind: "num",
+                        cell: (o) =>
+                            o.expired > 0 ? (
+                                <strong class="bad">{count(o.expired)}</strong>
+                            ) : (
+                                <span class="faint">0</span>
+                            ),
+                    },
+                    { head: "Next lease ends", kind: "num", cell: (o) => <Ago t={o.next_lease_end} /> },
+                ]}
+            />
         </Card>
     );
 }
@@ -78,12 +176,24 @@ export function whereOf(f: Failure): string {
 function Failures({ of }: { of: Failure[] }) {
     return (
         <Card title="Latest failures" wide>
-            <Table of={of} empty="Nothing failed lately." rowKey={(f) => f.kind + f.id} columns={[
-                { head: "What", cell: (f) => <>{f.kind} <a href={whereOf(f)}>{f.name}</a></> },
-                { head: "Id", cell: (f) => <Id id={f.id} href={whereOf(f)} /> },
-                { head: "Problem", kind: "grow", cell: (f) => problemText(f.what) },
-                { head: "When", kind: "num", cell: (f) => <Ago t={f.at} /> },
-            ]} />
+            <Table
+                of={of}
+                empty="Nothing failed lately."
+                rowKey={(f) => f.kind + f.id}
+                columns={[
+                    {
+                        head: "What",
+                        cell: (f) => (
+                            <>
+                                {f.kind} <a href={whereOf(f)}>{f.name}</a>
+                            </>
+                        ),
+                    },
+                    { head: "Id", cell: (f) => <Id id={f.id} href={whereOf(f)} /> },
+                    { head: "Problem", kind: "grow", cell: (f) => problemText(f.what) },
+                    { head: "When", kind: "num", cell: (f) => <Ago t={f.at} /> },
+                ]}
+            />
         </Card>
     );
 }
@@ -92,16 +202,50 @@ function Daemon({ session }: { session: Session }) {
     const daemon = session.daemon;
     const duties = daemon?.duties ?? [];
     return (
-        <Card title="This daemon" wide note={<>{session.database}, pawl {session.version}{daemon?.uptime_s ? ", up " + duration(daemon.uptime_s) : ""}</>}>
-            {daemon && <p>{daemon.healthy ? <span class="state good">healthy</span> : <span class="state bad">not healthy</span>} {daemon.reason}</p>}
+        <Card
+            title="This daemon"
+            wide
+            note={
+                <>
+                    {session.database}, pawl {session.version}
+                    {daemon?.uptime_s ? ", up " + duration(daemon.uptime_s) : ""}
+                </>
+            }
+        >
+            {daemon && (
+                <p>
+                    {daemon.healthy ? (
+                        <span class="state good">healthy</span>
+                    ) : (
+                        <span class="state bad">not healthy</span>
+                    )}{" "}
+                    {daemon.reason}
+                </p>
+            )}
             {duties.length > 0 && (
-                <Table of={duties} empty="" rowKey={(d) => d.name} columns={[
-                    { head: "Duty", kind: "grow", cell: (d) => d.name },
-                    { head: "Runs", kind: "num", cell: (d) => <Num n={d.runs} /> },
-                    { head: "Rows", kind: "num", cell: (d) => <Num n={d.rows} /> },
-                    { head: "Errors", kind: "num", cell: (d) => (d.errors > 0 ? <strong class="bad" title={d.last_error ?? undefined}>{count(d.errors)}</strong> : <span class="faint">0</span>) },
-                    { head: "Time", kind: "num", cell: (d) => duration(d.seconds) },
-                ]} />
+                <Table
+                    of={duties}
+                    empty=""
+                    rowKey={(d) => d.name}
+                    columns={[
+                        { head: "Duty", kind: "grow", cell: (d) => d.name },
+                        { head: "Runs", kind: "num", cell: (d) => <Num n={d.runs} /> },
+                        { head: "Rows", kind: "num", cell: (d) => <Num n={d.rows} /> },
+                        {
+                            head: "Errors",
+                            kind: "num",
+                            cell: (d) =>
+                                d.errors > 0 ? (
+                                    <strong class="bad" title={d.last_error ?? undefined}>
+                                        {count(d.errors)}
+                                    </strong>
+                                ) : (
+                                    <span class="faint">0</span>
+                                ),
+                        },
+                        { head: "Time", kind: "num", cell: (d) => duration(d.seconds) },
+                    ]}
+                />
             )}
         </Card>
     );
@@ -119,39 +263,121 @@ async function load(signal: AbortSignal): Promise<Overview> {
 export function OverviewPage() {
     const session = useSession();
     const overview = useLive("overview", load, { every: 5_000, least: 2_000 });
-    const daemon = useLive("session", (signal) => get<Session>("/v1/session", {}, signal), { every: 10_000, least: 10_000 });
+    const daemon = useLive("session", (signal) => get<Session>("/v1/session", {}, signal), {
+        every: 10_000,
+        least: 10_000,
+    });
     return (
         <>
             <Head title="Overview" />
-            <Show of={overview}>{(o) => (
-                <>
-                    <Figures of={o} />
-                    <div class="cards">
-                        <Throughput of={o} />
-                        <Card title="In progress">
-                            <dl class="rows">
-                                {o.tasks_open && <><dt><a href={link(["tasks"])}>Tasks</a></dt><dd><Counts of={o.tasks_open} link={(state) => link(["tasks"], { state })} /></dd></>}
-                                {o.sagas_open && <><dt><a href={link(["flows"])}>Sagas</a></dt><dd><Counts of={o.sagas_open} link={(state) => link(["flows"], { state })} /></dd></>}
-                                {o.bulks_open && <><dt><a href={link(["bulks"])}>Bulk</a></dt><dd>{o.bulks_open.length === 0 ? <span class="faint">none</span> : o.bulks_open.map((b) => (
-                                    <a class="bulkline" href={link(["bulks", b.operation])} key={b.operation}><span>{b.definition}</span> <State s={b.paused_at ? "paused" : b.status} /> <Bar done={b.successful_rows} failed={b.failed_rows} of={b.total_rows} /></a>
-                                ))}</dd></>}
-                                {o.timers.filter((t) => t.due > 0).map((t) => <><dt>Timers</dt><dd>{count(t.due)} due in {t.relation}{t.oldest_at ? `, ${duration(secondsBetween(t.oldest_at, o.at))} late` : ""}</dd></>)}
-                            </dl>
-                        </Card>
-                        <Queues of={o.queues} />
-                        <Failures of={o.recent_failures ?? []} />
-                        <Owners of={o.owners} />
-                        {o.rejections && o.rejections.length > 0 && <Card title="Rejected state changes" wide note="seen by this daemon">
-                            <Table of={o.rejections} empty="" columns={[
-                                { head: "SQLSTATE", cell: (r) => <code>{r.sqlstate}</code> },
-                                { head: "Machine", kind: "grow", cell: (r) => r.machine ? <a href={link(["machines", r.machine])}>{r.machine}</a> : <span class="faint">–</span> },
-                                { head: "Times", kind: "num", cell: (r) => <Num n={r.count} /> },
-                                { head: "Last", kind: "num", cell: (r) => <Ago t={r.last_at} /> },
-                            ]} /></Card>}
-                        <Daemon session={daemon.data ?? session} />
-                    </div>
-                </>
-            )}</Show>
+            <Show of={overview}>
+                {(o) => (
+                    <>
+                        <Figures of={o} />
+                        <div class="cards">
+                            <Throughput of={o} />
+                            <Card title="In progress">
+                                <dl class="rows">
+                                    {o.tasks_open && (
+                                        <>
+                                            <dt>
+                                                <a href={link(["tasks"])}>Tasks</a>
+                                            </dt>
+                                            <dd>
+                                                <Counts
+                                                    of={o.tasks_open}
+                                                    link={(state) => link(["tasks"], { state })}
+                                                />
+                                            </dd>
+                                        </>
+                                    )}
+                                    {o.sagas_open && (
+                                        <>
+                                            <dt>
+                                                <a href={link(["flows"])}>Sagas</a>
+                                            </dt>
+                                            <dd>
+                                                <Counts
+                                                    of={o.sagas_open}
+                                                    link={(state) => link(["flows"], { state })}
+                                                />
+                                            </dd>
+                                        </>
+                                    )}
+                                    {o.bulks_open && (
+                                        <>
+                                            <dt>
+                                                <a href={link(["bulks"])}>Bulk</a>
+                                            </dt>
+                                            <dd>
+                                                {o.bulks_open.length === 0 ? (
+                                                    <span class="faint">none</span>
+                                                ) : (
+                                                    o.bulks_open.map((b) => (
+                                                        <a
+                                                            class="bulkline"
+                                                            href={link(["bulks", b.operation])}
+                                                            key={b.operation}
+                                                        >
+                                                            <span>{b.definition}</span>{" "}
+                                                            <State s={b.paused_at ? "paused" : b.status} />{" "}
+                                                            <Bar
+                                                                done={b.successful_rows}
+                                                                failed={b.failed_rows}
+                                                                of={b.total_rows}
+                                                            />
+                                                        </a>
+                                                    ))
+                                                )}
+                                            </dd>
+                                        </>
+                                    )}
+                                    {o.timers
+                                        .filter((t) => t.due > 0)
+                                        .map((t) => (
+                                            <>
+                                                <dt>Timers</dt>
+                                                <dd>
+                                                    {count(t.due)} due in {t.relation}
+                                                    {t.oldest_at
+                                                        ? `, ${duration(secondsBetween(t.oldest_at, o.at))} late`
+                                                        : ""}
+                                                </dd>
+                                            </>
+                                        ))}
+                                </dl>
+                            </Card>
+                            <Queues of={o.queues} />
+                            <Failures of={o.recent_failures ?? []} />
+                            <Owners of={o.owners} />
+                            {o.rejections && o.rejections.length > 0 && (
+                                <Card title="Rejected state changes" wide note="seen by this daemon">
+                                    <Table
+                                        of={o.rejections}
+                                        empty=""
+                                        columns={[
+                                            { head: "SQLSTATE", cell: (r) => <code>{r.sqlstate}</code> },
+                                            {
+                                                head: "Machine",
+                                                kind: "grow",
+                                                cell: (r) =>
+                                                    r.machine ? (
+                                                        <a href={link(["machines", r.machine])}>{r.machine}</a>
+                                                    ) : (
+                                                        <span class="faint">–</span>
+                                                    ),
+                                            },
+                                            { head: "Times", kind: "num", cell: (r) => <Num n={r.count} /> },
+                                            { head: "Last", kind: "num", cell: (r) => <Ago t={r.last_at} /> },
+                                        ]}
+                                    />
+                                </Card>
+                            )}
+                            <Daemon session={daemon.data ?? session} />
+                        </div>
+                    </>
+                )}
+            </Show>
         </>
     );
 }

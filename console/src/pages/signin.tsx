@@ -23,15 +23,35 @@ export function SignIn({ entered, note }: { entered: (s: Session) => void; note:
     return (
         <main class="signin" id="main">
             <form onSubmit={submit}>
-                <h1><img src="./icon.svg" alt="" width="28" height="28" /> pawl</h1>
-                {note && <p class="sub" role="status">{note}</p>}
+                <h1>
+                    <img src="./icon.svg" alt="" width="28" height="28" /> pawl
+                </h1>
+                {note && (
+                    <p class="sub" role="status">
+                        {note}
+                    </p>
+                )}
                 <label class="field">
                     <span>Token</span>
-                    <input name="token" type="password" required autoFocus autocomplete="off" spellcheck={false} value={value} onInput={(e) => set(e.currentTarget.value)} />
+                    <input
+                        name="token"
+                        type="password"
+                        required
+                        autoFocus
+                        autocomplete="off"
+                        spellcheck={false}
+                        value={value}
+                        onInput={(e) => set(e.currentTarget.value)}
+                    />
                 </label>
                 {error !== null && <Trouble error={error} />}
-                <button class="primary" disabled={busy} type="submit">{busy ? "…" : "Sign in"}</button>
-                <p class="faint">The token stays in this tab and is forgotten when it is closed. An administrator creates one with <code>pawl_api.create_token</code>.</p>
+                <button class="primary" disabled={busy} type="submit">
+                    {busy ? "…" : "Sign in"}
+                </button>
+                <p class="faint">
+                    The token stays in this tab and is forgotten when it is closed. An administrator creates one with{" "}
+                    <code>pawl_api.create_token</code>.
+                </p>
             </form>
         </main>
     );

@@ -7,17 +7,40 @@ import type { Task, Template } from "../types";
 import { usePaged } from "../ui/paged";
 import { Ago, Bar, Choice, Head, Id, More, Search, Show, State, Table } from "../ui/parts";
 
-const states = ["pending", "initializing", "enqueuing_steps", "steps_in_process", "evaluating_results", "waiting_for_dependencies", "waiting_for_retry",
-    "blocked_by_failures", "complete", "error", "cancelled", "resolved_manually"];
-const ages: [string, string][] = [["3600", "the last hour"], ["86400", "the last day"], ["604800", "the last week"]];
+const states = [
+    "pending",
+    "initializing",
+    "enqueuing_steps",
+    "steps_in_process",
+    "evaluating_results",
+    "waiting_for_dependencies",
+    "waiting_for_retry",
+    "blocked_by_failures",
+    "complete",
+    "error",
+    "cancelled",
+    "resolved_manually",
+];
+const ages: [string, string][] = [
+    ["3600", "the last hour"],
+    ["86400", "the last day"],
+    ["604800", "the last week"],
+];
 
 export function TasksPage({ query }: { query: Record<string, string> }) {
     const { state = "", template = "", age = "", key = "" } = query;
     const change = (more: Record<string, string>) => go(link(["tasks"], { state, template, age, key, ...more }), true);
-    const templates = useLive("templates", (signal) => get<Page<Template>>("/v1/templates", {}, signal), { concerns: () => false, every: 60_000 });
+    const templates = useLive("templates", (signal) => get<Page<Template>>("/v1/templates", {}, signal), {
+        concerns: () => false,
+        every: 60_000,
+    });
     const since = useMemo(() => (age ? new Date(Date.now() - 1000 * Number(age)).toISOString() : ""), [age]);
-    const tasks = usePaged<Task>("/v1/tasks", { state, name: template, identity_key: key, created_after: since, limit: 50 }, (t) => t.task_uuid,
-        { concerns: (t) => t.relation === "pawl_dag.tasks", least: 1_500 });
+    const tasks = usePaged<Task>(
+        "/v1/tasks",
+        { state, name: template, identity_key: key, created_after: since, limit: 50 },
+        (t) => t.task_uuid,
+        { concerns: (t) => t.relation === "pawl_dag.tasks", least: 1_500 },
+    );
     const names = [...new Set((templates.data?.items ?? []).map((t) => t.name))].sort();
     const now = useNow();
     return (
@@ -25,23 +48,68 @@ export function TasksPage({ query }: { query: Record<string, string> }) {
             <Head title="Tasks" />
             <div class="filters" role="search">
                 <Choice label="State" value={state} set={(v) => change({ state: v })} of={states} />
-                <Choice label="Template" value={template} set={(v) => change({ template: v })} of={names.map((n): [string, string] => [n, n])} />
+                <Choice
+                    label="Template"
+                    value={template}
+                    set={(v) => change({ template: v })}
+                    of={names.map((n): [string, string] => [n, n])}
+                />
                 <Choice label="Created in" value={age} set={(v) => change({ age: v })} of={ages} none="any time" />
-                <Search label="Key or id" value={key} set={(v) => (isId(v) ? go(link(["tasks", v])) : change({ key: v }))} placeholder="identity key, or a task" />
+                <Search
+                    label="Key or id"
+                    value={key}
+                    set={(v) => (isId(v) ? go(link(["tasks", v])) : change({ key: v }))}
+                    placeholder="identity key, or a task"
+                />
             </div>
-            <Show of={tasks.first}>{() => (
-                <>
-                    <Table of={tasks.items} empty={state || template || age || key ? (!tasks.next ? "No task matches these filters." : tasks.looking ? "Searching older tasks…" : "None so far; older tasks have not been searched.") : "No task was started yet."} rowKey={(t) => t.task_uuid} columns={[
-                        { head: "Task", cell: (t) => <Id id={t.task_uuid} href={link(["tasks", t.task_uuid])} /> },
-                        { head: "Template", kind: "grow", cell: (t) => <a href={link(["tasks", t.task_uuid])}>{t.name}</a> },
-                        { head: "State", cell: (t) => <State s={t.state} /> },
-                        { head: "Steps", kind: "tight", cell: (t) => <Bar done={t.steps.satisfied} failed={t.steps.failed} of={t.steps.total} /> },
-                        { head: "Took", kind: "num", cell: (t) => duration(secondsBetween(t.created_at, t.completed_at ?? new Date(now).toISOString())) },
-                        { head: "Created", kind: "num", cell: (t) => <Ago t={t.created_at} /> },
-                    ]} />
-                    <More next={tasks.next} load={tasks.more} looking={tasks.looking} />
-                </>
-            )}</Show>
+            <Show of={tasks.first}>
+                {() => (
+                    <>
+                        <Table
+                            of={tasks.items}
+                            empty={
+                                state || template || age || key
+                                    ? !tasks.next
+                                        ? "No task matches these filters."
+                                        : tasks.looking
+                                          ? "Searching older tasks…"
+                                          : "None so far; older tasks have not been searched."
+                                    : "No task was started yet."
+                            }
+                            rowKey={(t) => t.task_uuid}
+                            columns={[
+                                {
+                                    head: "Task",
+                                    cell: (t) => <Id id={t.task_uuid} href={link(["tasks", t.task_uuid])} />,
+                                },
+                                {
+                                    head: "Template",
+                                    kind: "grow",
+                                    cell: (t) => <a href={link(["tasks", t.task_uuid])}>{t.name}</a>,
+                                },
+                                { head: "State", cell: (t) => <State s={t.state} /> },
+                                {
+                                    head: "Steps",
+                                    kind: "tight",
+                                    cell: (t) => (
+                                        <Bar done={t.steps.satisfied} failed={t.steps.failed} of={t.steps.total} />
+                                    ),
+                                },
+                                {
+                                    head: "Took",
+                                    kind: "num",
+                                    cell: (t) =>
+                                        duration(
+                                            secondsBetween(t.created_at, t.completed_at ?? new Date(now).toISOString()),
+                                        ),
+                                },
+                                { head: "Created", kind: "num", cell: (t) => <Ago t={t.created_at} /> },
+                            ]}
+                        />
+                        <More next={tasks.next} load={tasks.more} looking={tasks.looking} />
+                    </>
+                )}
+            </Show>
         </>
     );
 }

@@ -1,4 +1,5 @@
-// A confirmation before an action. The browser's own modal dialog keeps the focus inside, closes on Escape and returns the focus.
+// A confirmation before an action. The browser's own modal dialog keeps the focus inside,
+// closes on Escape and returns the focus.
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { Trouble } from "./parts";
@@ -25,7 +26,14 @@ export function Dialog({ title, close, children }: { title: string; close: () =>
         return () => before?.focus();
     }, []);
     return (
-        <dialog ref={ref} aria-labelledby={name} onClose={close} onClick={(e) => { if (e.target === ref.current) ref.current!.close(); }}>
+        <dialog
+            ref={ref}
+            aria-labelledby={name}
+            onClose={close}
+            onClick={(e) => {
+                if (e.target === ref.current) ref.current!.close();
+            }}
+        >
             <div class="dialog">
                 <h2 id={name}>{title}</h2>
                 {children}
@@ -55,20 +63,48 @@ export function AskDialog({ ask, close, done }: { ask: Ask; close: () => void; d
     return (
         <Dialog title={ask.title} close={close}>
             <form onSubmit={submit}>
-                <ul class="effects">{ask.effect.lines.map((l) => <li key={l}>{l}</li>)}</ul>
+                <ul class="effects">
+                    {ask.effect.lines.map((l) => (
+                        <li key={l}>{l}</li>
+                    ))}
+                </ul>
                 {ask.effect.allowed && ask.value && (
-                    <label class="field"><span>{ask.value} (JSON)</span><textarea class="mono" rows={4} value={value} onInput={(e) => setValue(e.currentTarget.value)} /></label>
+                    <label class="field">
+                        <span>{ask.value} (JSON)</span>
+                        <textarea
+                            class="mono"
+                            rows={4}
+                            value={value}
+                            onInput={(e) => setValue(e.currentTarget.value)}
+                        />
+                    </label>
                 )}
                 {ask.effect.allowed && ask.reason && (
                     <label class="field">
                         <span>Reason{ask.reason === "may" ? " (optional)" : ""}, for the record</span>
-                        <input name="reason" required={ask.reason === "must"} value={reason} onInput={(e) => setReason(e.currentTarget.value)} autoFocus autocomplete="off" />
+                        <input
+                            name="reason"
+                            required={ask.reason === "must"}
+                            value={reason}
+                            onInput={(e) => setReason(e.currentTarget.value)}
+                            autoFocus
+                            autocomplete="off"
+                        />
                     </label>
                 )}
                 {error !== null && <Trouble error={error} />}
                 <div class="buttons">
-                    <button type="button" onClick={(e) => (e.currentTarget.closest("dialog") as HTMLDialogElement).close()}>{ask.effect.allowed ? "Leave it" : "Close"}</button>
-                    {ask.effect.allowed && <button class={ask.danger ? "danger" : "primary"} disabled={busy} type="submit">{busy ? "…" : ask.verb}</button>}
+                    <button
+                        type="button"
+                        onClick={(e) => (e.currentTarget.closest("dialog") as HTMLDialogElement).close()}
+                    >
+                        {ask.effect.allowed ? "Leave it" : "Close"}
+                    </button>
+                    {ask.effect.allowed && (
+                        <button class={ask.danger ? "danger" : "primary"} disabled={busy} type="submit">
+                            {busy ? "…" : ask.verb}
+                        </button>
+                    )}
                 </div>
             </form>
         </Dialog>

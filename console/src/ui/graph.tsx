@@ -7,7 +7,19 @@ function cut(text: string, most: number): string {
     return text.length > most ? text.slice(0, most - 1) + "…" : text;
 }
 
-export function Graph({ nodes, edges, chosen, choose, label }: { nodes: Node[]; edges: Edge[]; chosen?: string | null; choose?: (id: string) => void; label: string }) {
+export function Graph({
+    nodes,
+    edges,
+    chosen,
+    choose,
+    label,
+}: {
+    nodes: Node[];
+    edges: Edge[];
+    chosen?: string | null;
+    choose?: (id: string) => void;
+    label: string;
+}) {
     // positions depend on the structure alone, so that nothing moves when a state changes
     const structure = nodes.map((n) => n.id).join() + "|" + edges.map((e) => e.from + ">" + e.to).join();
     const picture = useMemo(() => draw(nodes, edges), [structure]);
@@ -16,7 +28,9 @@ export function Graph({ nodes, edges, chosen, choose, label }: { nodes: Node[]; 
     useLayoutEffect(() => {
         const left = Math.min(...picture.nodes.map((n) => n.x));
         const first = picture.nodes.filter((n) => n.x === left).map((n) => n.y);
-        if (frame.current && first.length > 0) frame.current.scrollTop = (Math.min(...first) + Math.max(...first) + box.height - frame.current.clientHeight) / 2;
+        if (frame.current && first.length > 0)
+            frame.current.scrollTop =
+                (Math.min(...first) + Math.max(...first) + box.height - frame.current.clientHeight) / 2;
     }, [structure]);
     const now = new Map(nodes.map((n) => [n.id, n]));
     const press = (id: string) => (e: KeyboardEvent) => {
@@ -27,19 +41,49 @@ export function Graph({ nodes, edges, chosen, choose, label }: { nodes: Node[]; 
     };
     return (
         <div class="graph" ref={frame} tabIndex={choose ? undefined : 0}>
-            <svg width={picture.width} height={picture.height} viewBox={`0 0 ${picture.width} ${picture.height}`} role="group" aria-label={label}>
-                {picture.lines.map((l) => <path key={l.from + l.to} class={`line ${l.from === chosen || l.to === chosen ? "lit" : ""}`} d={l.path} />)}
+            <svg
+                width={picture.width}
+                height={picture.height}
+                viewBox={`0 0 ${picture.width} ${picture.height}`}
+                role="group"
+                aria-label={label}
+            >
+                {picture.lines.map((l) => (
+                    <path
+                        key={l.from + l.to}
+                        class={`line ${l.from === chosen || l.to === chosen ? "lit" : ""}`}
+                        d={l.path}
+                    />
+                ))}
                 {picture.nodes.map(({ id, x, y }) => {
                     const n = now.get(id)!;
                     return (
-                        <g key={id} class={`node ${tone(n.state)} ${id === chosen ? "chosen" : ""}`} transform={`translate(${x} ${y})`} data-name={n.label} data-state={n.state}
-                            {...(choose ? { role: "button", tabindex: 0, "aria-pressed": id === chosen, onClick: () => choose(id), onKeyDown: press(id) } : {})}
-                            aria-label={`${n.label}: ${spoken(n.state)}${n.note ? ", " + n.note : ""}`}>
+                        <g
+                            key={id}
+                            class={`node ${tone(n.state)} ${id === chosen ? "chosen" : ""}`}
+                            transform={`translate(${x} ${y})`}
+                            data-name={n.label}
+                            data-state={n.state}
+                            {...(choose
+                                ? {
+                                      role: "button",
+                                      tabindex: 0,
+                                      "aria-pressed": id === chosen,
+                                      onClick: () => choose(id),
+                                      onKeyDown: press(id),
+                                  }
+                                : {})}
+                            aria-label={`${n.label}: ${spoken(n.state)}${n.note ? ", " + n.note : ""}`}
+                        >
                             <title>{n.label + "\n" + n.state}</title>
                             <rect width={box.width} height={box.height} rx="6" />
                             <rect class="edge" width="4" height={box.height} rx="2" />
-                            <text x="14" y="19">{cut(n.label, 22)}</text>
-                            <text class="second" x="14" y="36">{cut(spoken(n.state) + (n.note ? " · " + n.note : ""), 29)}</text>
+                            <text x="14" y="19">
+                                {cut(n.label, 22)}
+                            </text>
+                            <text class="second" x="14" y="36">
+                                {cut(spoken(n.state) + (n.note ? " · " + n.note : ""), 29)}
+                            </text>
                         </g>
                     );
                 })}

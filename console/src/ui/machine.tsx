@@ -9,10 +9,33 @@ let rendered = 0;
 async function render(text: string, dark: boolean): Promise<string> {
     const { default: mermaid } = await import("mermaid");
     mermaid.initialize({
-        startOnLoad: false, securityLevel: "strict", theme: "base", htmlLabels: false, fontFamily: "system-ui, sans-serif",
+        startOnLoad: false,
+        securityLevel: "strict",
+        theme: "base",
+        htmlLabels: false,
+        fontFamily: "system-ui, sans-serif",
         themeVariables: dark
-            ? { darkMode: true, background: "#15191e", primaryColor: "#232a32", primaryTextColor: "#e4e9ee", primaryBorderColor: "#4a5662", lineColor: "#8494a3", textColor: "#e4e9ee", edgeLabelBackground: "#15191e", fontSize: "13px" }
-            : { background: "#ffffff", primaryColor: "#f3f5f7", primaryTextColor: "#1b2228", primaryBorderColor: "#b3bec9", lineColor: "#66727e", textColor: "#1b2228", edgeLabelBackground: "#ffffff", fontSize: "13px" },
+            ? {
+                  darkMode: true,
+                  background: "#15191e",
+                  primaryColor: "#232a32",
+                  primaryTextColor: "#e4e9ee",
+                  primaryBorderColor: "#4a5662",
+                  lineColor: "#8494a3",
+                  textColor: "#e4e9ee",
+                  edgeLabelBackground: "#15191e",
+                  fontSize: "13px",
+              }
+            : {
+                  background: "#ffffff",
+                  primaryColor: "#f3f5f7",
+                  primaryTextColor: "#1b2228",
+                  primaryBorderColor: "#b3bec9",
+                  lineColor: "#66727e",
+                  textColor: "#1b2228",
+                  edgeLabelBackground: "#ffffff",
+                  fontSize: "13px",
+              },
     });
     return (await mermaid.render("machine" + ++rendered, text)).svg;
 }
@@ -51,21 +74,34 @@ function readable(around: HTMLElement): void {
     around.scrollLeft = (around.scrollWidth - around.clientWidth) / 2;
 }
 
-export function MachineDiagram({ text, counts, label }: { text: string; counts: Map<string, { count: number; capped?: boolean }>; label: string }) {
+export function MachineDiagram({
+    text,
+    counts,
+    label,
+}: {
+    text: string;
+    counts: Map<string, { count: number; capped?: boolean }>;
+    label: string;
+}) {
     const ref = useRef<HTMLDivElement>(null);
     const [error, setError] = useState<unknown>(null);
     const [drawn, setDrawn] = useState(0);
     const dark = useDark();
     useEffect(() => {
         let current = true;
-        render(text, dark).then((svg) => {
-            if (!current || !ref.current) return;
-            ref.current.innerHTML = svg;
-            readable(ref.current);
-            setError(null);
-            setDrawn((n) => n + 1);
-        }, (problem) => current && setError(problem));
-        return () => { current = false; };
+        render(text, dark).then(
+            (svg) => {
+                if (!current || !ref.current) return;
+                ref.current.innerHTML = svg;
+                readable(ref.current);
+                setError(null);
+                setDrawn((n) => n + 1);
+            },
+            (problem) => current && setError(problem),
+        );
+        return () => {
+            current = false;
+        };
     }, [text, dark]);
     useEffect(() => {
         const svg = ref.current?.querySelector("svg");
@@ -75,7 +111,10 @@ export function MachineDiagram({ text, counts, label }: { text: string; counts: 
         <>
             {error !== null && <Trouble error={error} />}
             <div class="graph mermaid" ref={ref} role="img" aria-label={label} tabIndex={0} />
-            <details class="json"><summary>Text of the diagram</summary><pre tabIndex={0}>{text}</pre></details>
+            <details class="json">
+                <summary>Text of the diagram</summary>
+                <pre tabIndex={0}>{text}</pre>
+            </details>
         </>
     );
 }

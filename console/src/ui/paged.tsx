@@ -1,5 +1,5 @@
-// Lists in pages: the first page is kept up to date, pages that "More" loads are added below it. A filter may search for long
-// and find little: a short page that is not the last is followed by the next one automatically, for a while.
+// Lists in pages: the first page is kept up to date, pages that "More" loads are added below it. A filter may search
+// for long and find little: a short page that is not the last is followed by the next one automatically, for a while.
 import { useEffect, useState } from "preact/hooks";
 import { get, type Page, type Query } from "../api";
 import { useLive, type LiveOptions, type Loaded } from "../live";
@@ -40,15 +40,27 @@ export function usePaged<T>(path: string, query: Query, id: (row: T) => string, 
     const partial = next !== null && items.length < full;
 
     const more = async (cursor: string) => {
-        const change = (by: (old: Later<T>) => Partial<Later<T>>) => setLater((old) => {
-            const mine = old.key === key ? old : none;
-            return { ...mine, ...by(mine) };
-        });
+        const change = (by: (old: Later<T>) => Partial<Later<T>>) =>
+            setLater((old) => {
+                const mine = old.key === key ? old : none;
+                return { ...mine, ...by(mine) };
+            });
         change(() => ({ looking: true }));
         try {
             const page = await get<Page<T>>(path, { ...query, cursor });
             // the answer to a query that has changed meanwhile is dropped
-            setLater((old) => (old.key !== key ? old : { ...old, pages: old.pages + 1, items: [...old.items, ...page.items], next: page.next, looking: false, failed: false }));
+            setLater((old) =>
+                old.key !== key
+                    ? old
+                    : {
+                          ...old,
+                          pages: old.pages + 1,
+                          items: [...old.items, ...page.items],
+                          next: page.next,
+                          looking: false,
+                          failed: false,
+                      },
+            );
         } catch {
             setLater((old) => (old.key !== key ? old : { ...old, looking: false, failed: true }));
         }

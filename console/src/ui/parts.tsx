@@ -6,24 +6,48 @@ import { absolute, ago, brief, count, short, spoken, tone } from "../format";
 import { useNow, type Loaded } from "../live";
 
 export function State({ s, tags }: { s: string | null | undefined; tags?: string[] }) {
-    return <span class={`state ${tone(s, tags)}`} title={s ?? undefined}>{spoken(s)}</span>;
+    return (
+        <span class={`state ${tone(s, tags)}`} title={s ?? undefined}>
+            {spoken(s)}
+        </span>
+    );
 }
 
 export function Ago({ t }: { t: string | null | undefined }) {
     const now = useNow();
     if (!t) return <span class="faint">–</span>;
-    return <time dateTime={t} title={absolute(t)}>{ago(t, now)}</time>;
+    return (
+        <time dateTime={t} title={absolute(t)}>
+            {ago(t, now)}
+        </time>
+    );
 }
 
 export function Id({ id, href }: { id: string; href?: string }) {
-    return href ? <a class="mono" href={href} title={id}>{short(id)}</a> : <span class="mono" title={id}>{short(id)}</span>;
+    return href ? (
+        <a class="mono" href={href} title={id}>
+            {short(id)}
+        </a>
+    ) : (
+        <span class="mono" title={id}>
+            {short(id)}
+        </span>
+    );
 }
 
 export function Num({ n, capped }: { n: number | null | undefined; capped?: boolean }) {
     return <span class="num">{count(n, capped)}</span>;
 }
 
-export function Head({ title, sub, children }: { title: ComponentChildren; sub?: ComponentChildren; children?: ComponentChildren }) {
+export function Head({
+    title,
+    sub,
+    children,
+}: {
+    title: ComponentChildren;
+    sub?: ComponentChildren;
+    children?: ComponentChildren;
+}) {
     return (
         <header class="head">
             <div>
@@ -35,10 +59,27 @@ export function Head({ title, sub, children }: { title: ComponentChildren; sub?:
     );
 }
 
-export function Card({ title, note, children, wide, id }: { title?: ComponentChildren; note?: ComponentChildren; children: ComponentChildren; wide?: boolean; id?: string }) {
+export function Card({
+    title,
+    note,
+    children,
+    wide,
+    id,
+}: {
+    title?: ComponentChildren;
+    note?: ComponentChildren;
+    children: ComponentChildren;
+    wide?: boolean;
+    id?: string;
+}) {
     return (
         <section class={wide ? "card wide" : "card"} id={id}>
-            {title && <h2>{title}{note !== undefined && <span class="note">{note}</span>}</h2>}
+            {title && (
+                <h2>
+                    {title}
+                    {note !== undefined && <span class="note">{note}</span>}
+                </h2>
+            )}
             {children}
         </section>
     );
@@ -57,7 +98,14 @@ export function Trouble({ error, again }: { error: unknown; again?: () => void }
             {p.hint && <p class="hint">{p.hint}</p>}
             <p class="faint">
                 {p.status > 0 && <>HTTP {p.status}</>} {p.sqlstate && <>SQLSTATE {p.sqlstate}</>}
-                {again && <> <button class="plain" onClick={again}>Try again</button></>}
+                {again && (
+                    <>
+                        {" "}
+                        <button class="plain" onClick={again}>
+                            Try again
+                        </button>
+                    </>
+                )}
             </p>
         </div>
     );
@@ -65,8 +113,20 @@ export function Trouble({ error, again }: { error: unknown; again?: () => void }
 
 /** The loaded data, or the error; data from before stays visible under the error. */
 export function Show<T>({ of, children }: { of: Loaded<T>; children: (data: T) => ComponentChildren }) {
-    if (of.data === null) return of.error ? <Trouble error={of.error} again={of.reload} /> : <p class="empty" role="status">Loading…</p>;
-    return <>{of.error !== null && <Trouble error={of.error} again={of.reload} />}{children(of.data)}</>;
+    if (of.data === null)
+        return of.error ? (
+            <Trouble error={of.error} again={of.reload} />
+        ) : (
+            <p class="empty" role="status">
+                Loading…
+            </p>
+        );
+    return (
+        <>
+            {of.error !== null && <Trouble error={of.error} again={of.reload} />}
+            {children(of.data)}
+        </>
+    );
 }
 
 export interface Column<T> {
@@ -76,16 +136,42 @@ export interface Column<T> {
 }
 
 /** A table that becomes a list of cards where there is no room. */
-export function Table<T>({ of, columns, empty, rowKey, caption }: { of: T[]; columns: Column<T>[]; empty: ComponentChildren; rowKey?: (row: T) => string; caption?: string }) {
+export function Table<T>({
+    of,
+    columns,
+    empty,
+    rowKey,
+    caption,
+}: {
+    of: T[];
+    columns: Column<T>[];
+    empty: ComponentChildren;
+    rowKey?: (row: T) => string;
+    caption?: string;
+}) {
     if (of.length === 0) return <Empty>{empty}</Empty>;
     return (
         <div class="scroll">
             <table>
                 {caption && <caption class="hidden">{caption}</caption>}
-                <thead><tr>{columns.map((c) => <th class={c.kind} scope="col" key={c.head}>{c.head}</th>)}</tr></thead>
+                <thead>
+                    <tr>
+                        {columns.map((c) => (
+                            <th class={c.kind} scope="col" key={c.head}>
+                                {c.head}
+                            </th>
+                        ))}
+                    </tr>
+                </thead>
                 <tbody>
                     {of.map((row, i) => (
-                        <tr key={rowKey ? rowKey(row) : i}>{columns.map((c) => <td class={c.kind} data-head={c.head} key={c.head}>{c.cell(row)}</td>)}</tr>
+                        <tr key={rowKey ? rowKey(row) : i}>
+                            {columns.map((c) => (
+                                <td class={c.kind} data-head={c.head} key={c.head}>
+                                    {c.cell(row)}
+                                </td>
+                            ))}
+                        </tr>
                     ))}
                 </tbody>
             </table>
@@ -93,19 +179,47 @@ export function Table<T>({ of, columns, empty, rowKey, caption }: { of: T[]; col
     );
 }
 
-export function More({ next, load, looking }: { next: string | null; load: (cursor: string) => void; looking?: boolean }) {
-    return next ? <p class="more"><button disabled={looking} onClick={() => load(next)}>{looking ? "Looking…" : "More"}</button></p> : null;
+export function More({
+    next,
+    load,
+    looking,
+}: {
+    next: string | null;
+    load: (cursor: string) => void;
+    looking?: boolean;
+}) {
+    return next ? (
+        <p class="more">
+            <button disabled={looking} onClick={() => load(next)}>
+                {looking ? "Looking…" : "More"}
+            </button>
+        </p>
+    ) : null;
 }
 
 export function Json({ value, label = "JSON", open }: { value: unknown; label?: string; open?: boolean }) {
     if (value === null || value === undefined) return <span class="faint">–</span>;
     const text = JSON.stringify(value, null, 2);
     if (text.length < 60 && !text.includes("\n  ")) return <code>{brief(value)}</code>;
-    return <details class="json" open={open}><summary>{label}</summary><pre tabIndex={0}>{text}</pre></details>;
+    return (
+        <details class="json" open={open}>
+            <summary>{label}</summary>
+            <pre tabIndex={0}>{text}</pre>
+        </details>
+    );
 }
 
 export function Facts({ of }: { of: [string, ComponentChildren][] }) {
-    return <dl class="facts">{of.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
+    return (
+        <dl class="facts">
+            {of.map(([name, value]) => (
+                <div key={name}>
+                    <dt>{name}</dt>
+                    <dd>{value}</dd>
+                </div>
+            ))}
+        </dl>
+    );
 }
 
 export function Bar({ done, failed, of }: { done: number; failed: number; of: number }) {
@@ -130,29 +244,67 @@ export function Spark({ of, label }: { of: { value: number; bad: number; title: 
             {of.map((m, i) => (
                 <g key={i}>
                     <title>{m.title}</title>
-                    <rect class="done" x={i * w + w * 0.1} width={w * 0.8} y={40 - (39 * m.value) / most} height={(39 * m.value) / most} />
-                    <rect class="failed" x={i * w + w * 0.1} width={w * 0.8} y={40 - (39 * m.bad) / most} height={(39 * m.bad) / most} />
+                    <rect
+                        class="done"
+                        x={i * w + w * 0.1}
+                        width={w * 0.8}
+                        y={40 - (39 * m.value) / most}
+                        height={(39 * m.value) / most}
+                    />
+                    <rect
+                        class="failed"
+                        x={i * w + w * 0.1}
+                        width={w * 0.8}
+                        y={40 - (39 * m.bad) / most}
+                        height={(39 * m.bad) / most}
+                    />
                 </g>
             ))}
         </svg>
     );
 }
 
-export function Counts({ of, link }: { of: Record<string, number> | null | undefined; link?: (state: string) => string }) {
+export function Counts({
+    of,
+    link,
+}: {
+    of: Record<string, number> | null | undefined;
+    link?: (state: string) => string;
+}) {
     const entries = Object.entries(of ?? {}).filter(([, n]) => n > 0);
     if (entries.length === 0) return <span class="faint">none</span>;
     return (
         <span class="counts">
             {entries.map(([state, n]) => {
-                const inside = <><State s={state} /> <Num n={n} /></>;
-                return link ? <a href={link(state)} key={state}>{inside}</a> : <span key={state}>{inside}</span>;
+                const inside = (
+                    <>
+                        <State s={state} /> <Num n={n} />
+                    </>
+                );
+                return link ? (
+                    <a href={link(state)} key={state}>
+                        {inside}
+                    </a>
+                ) : (
+                    <span key={state}>{inside}</span>
+                );
             })}
         </span>
     );
 }
 
 /** A filter that reports its value when the user pauses typing. */
-export function Search({ label, value, set, placeholder }: { label: string; value: string; set: (v: string) => void; placeholder?: string }) {
+export function Search({
+    label,
+    value,
+    set,
+    placeholder,
+}: {
+    label: string;
+    value: string;
+    set: (v: string) => void;
+    placeholder?: string;
+}) {
     const [typed, type] = useState(value);
     useEffect(() => type(value), [value]);
     useEffect(() => {
@@ -160,17 +312,41 @@ export function Search({ label, value, set, placeholder }: { label: string; valu
         const timer = setTimeout(() => set(typed.trim()), 350);
         return () => clearTimeout(timer);
     }, [typed]);
-    return <label class="field"><span>{label}</span><input type="search" value={typed} placeholder={placeholder} onInput={(e) => type(e.currentTarget.value)} /></label>;
+    return (
+        <label class="field">
+            <span>{label}</span>
+            <input type="search" value={typed} placeholder={placeholder} onInput={(e) => type(e.currentTarget.value)} />
+        </label>
+    );
 }
 
-export function Choice({ label, value, set, of, none = "any" }: { label: string; value: string; set: (v: string) => void; of: (string | [string, string])[]; none?: string }) {
+export function Choice({
+    label,
+    value,
+    set,
+    of,
+    none = "any",
+}: {
+    label: string;
+    value: string;
+    set: (v: string) => void;
+    of: (string | [string, string])[];
+    none?: string;
+}) {
     const change: JSX.GenericEventHandler<HTMLSelectElement> = (e) => set(e.currentTarget.value);
     return (
         <label class="field">
             <span>{label}</span>
             <select value={value} onChange={change}>
                 <option value="">{none}</option>
-                {of.map((o) => { const [v, words] = typeof o === "string" ? [o, spoken(o)] : o; return <option value={v} key={v}>{words}</option>; })}
+                {of.map((o) => {
+                    const [v, words] = typeof o === "string" ? [o, spoken(o)] : o;
+                    return (
+                        <option value={v} key={v}>
+                            {words}
+                        </option>
+                    );
+                })}
             </select>
         </label>
     );

@@ -13,17 +13,28 @@ export function Timeline({ of }: { of: Move[] }) {
                 const stayed = next ? secondsBetween(m.created_at, next.created_at) : null;
                 return (
                     <li key={m.sort_key}>
-                        <div class="when"><span class="faint">#{m.sort_key}</span> <Ago t={m.created_at} /></div>
+                        <div class="when">
+                            <span class="faint">#{m.sort_key}</span> <Ago t={m.created_at} />
+                        </div>
                         <div class="what">
                             {m.from_state ? <State s={m.from_state} /> : <span class="faint">new</span>}
-                            <span class="arrow" aria-label="to">→</span>
+                            <span class="arrow" aria-label="to">
+                                →
+                            </span>
                             {m.to_state ? <State s={m.to_state} /> : <span class="faint">deleted</span>}
                             {m.event && <code>{m.event}</code>}
                             {stayed !== null && <span class="faint">stayed {duration(stayed)}</span>}
                         </div>
                         <div class="who">
-                            {m.actor && <span>{m.actor}</span>} {m.processor && <span class="mono" title={m.processor}>{m.processor}</span>}
-                            {m.metadata !== null && m.metadata !== undefined && <Json value={m.metadata} label="metadata" />}
+                            {m.actor && <span>{m.actor}</span>}{" "}
+                            {m.processor && (
+                                <span class="mono" title={m.processor}>
+                                    {m.processor}
+                                </span>
+                            )}
+                            {m.metadata !== null && m.metadata !== undefined && (
+                                <Json value={m.metadata} label="metadata" />
+                            )}
                         </div>
                     </li>
                 );

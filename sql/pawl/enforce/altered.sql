@@ -1,7 +1,7 @@
 -- What a command may have done to enforced tables and their logs beside the table that it names.
 
--- A command on a parent alters its children too, and one on a composite type the tables of that type; event triggers hear of the
--- parent or the type alone.
+-- A command on a parent alters its children too, and one on a composite type the tables of that type; event triggers
+-- hear of the parent or the type alone.
 CREATE FUNCTION pawl._altered_with(relation oid) RETURNS SETOF oid
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -19,16 +19,19 @@ AS $function$
     )
     SELECT down.oid FROM down
 $function$;
-COMMENT ON FUNCTION pawl._altered_with(oid) IS 'internal: a relation, all that inherit from it, and the tables of a composite type';
+COMMENT ON FUNCTION pawl._altered_with(oid) IS
+'internal: a relation, all that inherit from it, and the tables of a composite type';
 
--- ... TYPE ... USING writes any state, any owner, or any key into any row, and no trigger fires; so does a user-defined cast.
+-- ... TYPE ... USING writes any state, any owner, or any key into any row, and no trigger
+-- fires; so does a user-defined cast.
 CREATE FUNCTION pawl._reject_rewrite(bound pawl.binding, rewritten name[]) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     kept name;
-    hint text := format('keep what pawl.definition(%1$L, %2$L) returns, select pawl.release(%1$L, %2$L), alter it, and run that', bound.relation, bound.state_column);
+    hint text := format('keep what pawl.definition(%1$L, %2$L) returns, select pawl.release(%1$L, %2$L), alter it, '
+        'and run that', bound.relation, bound.state_column);
 BEGIN
     IF bound.state_column = ANY (rewritten) THEN
         PERFORM pawl.raise('2BP01', format('column "%s" of table %s is a state column: its values cannot be rewritten',
@@ -37,17 +40,22 @@ BEGIN
     END IF;
     SELECT w.name INTO kept FROM pawl._work_columns(bound) w WHERE w.is_written AND w.name = ANY (rewritten) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('2BP01', format('column "%s" of table %s is a managed column: its values cannot be rewritten', kept, bound.relation),
+        PERFORM pawl.raise('2BP01',
+            format('column "%s" of table %s is a managed column: its values cannot be rewritten', kept, bound.relation),
             'ALTER COLUMN ... TYPE ... USING would write rows without validation.', hint);
     END IF;
     SELECT k INTO kept FROM unnest(bound.key_columns) k WHERE bound.history IS NOT NULL AND k = ANY (rewritten) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('2BP01', format('column "%s" of table %s is part of the key of a log: its values cannot be rewritten', kept, bound.relation),
-            format('ALTER COLUMN ... TYPE ... USING would separate rows from their entries in %s.', bound.history), hint);
+        PERFORM pawl.raise('2BP01',
+            format('column "%s" of table %s is part of the key of a log: its values cannot be rewritten', kept,
+                bound.relation),
+            format('ALTER COLUMN ... TYPE ... USING would separate rows from their entries in %s.', bound.history),
+            hint);
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._reject_rewrite(pawl.binding, name[]) IS 'internal: rejects ALTER COLUMN ... TYPE ... USING for columns that a binding needs';
+COMMENT ON FUNCTION pawl._reject_rewrite(pawl.binding, name[]) IS
+'internal: rejects ALTER COLUMN ... TYPE ... USING for columns that a binding needs';
 
 -- A log keeps its columns, what is in them, and outlives a crash where the rows do.
 CREATE FUNCTION pawl._check_altered_log(bound pawl.binding, rewritten name[]) RETURNS void
@@ -55,22 +63,26 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    problem text := pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain, true);
+    problem text :=
+        pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain, true);
     forged name;
 BEGIN
     IF problem IS NOT NULL THEN
         problem := format('After this command %s.', problem);
     ELSE
-        SELECT c.name INTO forged FROM pawl._log_columns(bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain) c
+        SELECT c.name INTO forged
+            FROM pawl._log_columns(bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain) c
          WHERE c.name = ANY (rewritten) LIMIT 1;
         IF FOUND THEN
             problem := format('ALTER COLUMN ... TYPE ... USING would rewrite recorded values in column "%s".', forged);
         END IF;
     END IF;
     IF problem IS NOT NULL THEN
-        PERFORM pawl.raise('55000', format('the log %s of table %s cannot be altered in this way', bound.history, bound.relation), problem,
+        PERFORM pawl.raise('55000',
+            format('the log %s of table %s cannot be altered in this way', bound.history, bound.relation), problem,
             format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._check_altered_log(pawl.binding, name[]) IS 'internal: rejects commands that would break or rewrite a log';
+COMMENT ON FUNCTION pawl._check_altered_log(pawl.binding, name[]) IS
+'internal: rejects commands that would break or rewrite a log';

@@ -50,30 +50,50 @@ CREATE TABLE pawl.binding (
     calls text[],
     PRIMARY KEY (relation, state_column),
     CHECK (history IS NULL OR pg_catalog.cardinality(key_columns) > 0),
-    CHECK (history IS NULL OR pg_catalog.cardinality(log_key_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(key_columns)),
-    CONSTRAINT binding_claim_order CHECK (pg_catalog.cardinality(claim_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(claim_descending))
+    CHECK (history IS NULL
+        OR pg_catalog.cardinality(log_key_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(key_columns)),
+    CONSTRAINT binding_claim_order
+    CHECK (pg_catalog.cardinality(claim_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(claim_descending))
 );
-COMMENT ON TABLE pawl.binding IS 'one row a machine bound to a column of a table; written by pawl.enforce, pawl.release, pawl.upgrade, and the functions pawl.enable_... and pawl.set_...; pawl.definition shows the calls';
-COMMENT ON COLUMN pawl.binding.relation IS 'the root: partitions and inheritance children are found through pg_inherits';
+COMMENT ON TABLE pawl.binding IS
+'one row a machine bound to a column of a table; written by pawl.enforce, pawl.release, pawl.upgrade, and the '
+'functions pawl.enable_... and pawl.set_...; pawl.definition shows the calls';
+COMMENT ON COLUMN pawl.binding.relation IS
+'the root: partitions and inheritance children are found through pg_inherits';
 COMMENT ON COLUMN pawl.binding.enforced_at IS 'when it was attached, or its log began, whichever was later';
-COMMENT ON COLUMN pawl.binding.key_columns IS 'the columns that identify a row, in the order of the key; empty when the table has no primary key';
+COMMENT ON COLUMN pawl.binding.key_columns IS
+'the columns that identify a row, in the order of the key; empty when the table has no primary key';
 COMMENT ON COLUMN pawl.binding.history IS 'the table the log is written to';
 COMMENT ON COLUMN pawl.binding.history_view IS 'the view on the log that derives most_recent';
-COMMENT ON COLUMN pawl.binding.log_key_columns IS 'the names of key_columns in the log: the same, or subject_... where the log has a column of that name itself';
+COMMENT ON COLUMN pawl.binding.log_key_columns IS
+'the names of key_columns in the log: the same, or subject_... where the log has a column of that name itself';
 COMMENT ON COLUMN pawl.binding.events_since IS 'when pawl.enable_events last switched events on or off; null: never';
-COMMENT ON COLUMN pawl.binding.calls IS 'the functions of guards and effects, resolved when the machine was enforced: name(row, row) of the table''s own row type, name(anyelement, anyelement) or name(record, record); null: enforced by an earlier version, looked up';
-COMMENT ON COLUMN pawl.binding.trace_columns IS 'the columns with the W3C traceparent of each row, and its tracestate: a state change outside of a trace is recorded in this one';
-COMMENT ON COLUMN pawl.binding.locked_after IS 'the table whose row is locked before the rows whose key begins with its key; written by pawl.set_lock_order';
-COMMENT ON COLUMN pawl.binding.result_columns IS 'the columns with the result of a row, and with its error: what they say of success and execution_time_ms goes to the log, and so to the audit; written by pawl.set_result_columns';
-COMMENT ON COLUMN pawl.binding.log_fence IS 'metadata of log entries has fence and transaction_id; written by pawl.set_log_fence';
+COMMENT ON COLUMN pawl.binding.calls IS
+'the functions of guards and effects, resolved when the machine was enforced: name(row, row) of the table''s own row '
+'type, name(anyelement, anyelement) or name(record, record); null: enforced by an earlier version, looked up';
+COMMENT ON COLUMN pawl.binding.trace_columns IS
+'the columns with the W3C traceparent of each row, and its tracestate: a state change outside of a trace is '
+'recorded in this one';
+COMMENT ON COLUMN pawl.binding.locked_after IS
+'the table whose row is locked before the rows whose key begins with its key; written by pawl.set_lock_order';
+COMMENT ON COLUMN pawl.binding.result_columns IS
+'the columns with the result of a row, and with its error: what they say of success and execution_time_ms goes to the '
+'log, and so to the audit; written by pawl.set_result_columns';
+COMMENT ON COLUMN pawl.binding.log_fence IS
+'metadata of log entries has fence and transaction_id; written by pawl.set_log_fence';
 COMMENT ON COLUMN pawl.binding.claim_columns IS 'what is claimed first; the key follows';
 COMMENT ON COLUMN pawl.binding.lease_time IS 'the length of a lease if pawl.claim is given none';
 COMMENT ON COLUMN pawl.binding.on_expiry IS 'the event that an expired lease fires';
-COMMENT ON COLUMN pawl.binding.on_expiry_else IS 'the event that it fires where on_expiry leads nowhere, because no attempt is left or a guard says no';
-COMMENT ON COLUMN pawl.binding.backoff_column IS 'the column with the backoff of each row; null in a row: that of the binding';
-COMMENT ON COLUMN pawl.binding.managed_attnums IS 'attribute numbers of owner, lease, token, due, attempts, max_attempts, queue, backoff_column (0: none), then of claim_columns and trace_columns';
+COMMENT ON COLUMN pawl.binding.on_expiry_else IS
+'the event that it fires where on_expiry leads nowhere, because no attempt is left or a guard says no';
+COMMENT ON COLUMN pawl.binding.backoff_column IS
+'the column with the backoff of each row; null in a row: that of the binding';
+COMMENT ON COLUMN pawl.binding.managed_attnums IS
+'attribute numbers of owner, lease, token, due, attempts, max_attempts, queue, backoff_column (0: none), then of '
+'claim_columns and trace_columns';
 
-COMMENT ON COLUMN pawl.binding.extension IS 'the extension whose script attached it, and attaches it again after a restore; null: a user did';
+COMMENT ON COLUMN pawl.binding.extension IS
+'the extension whose script attached it, and attaches it again after a restore; null: a user did';
 
 SELECT pg_catalog.pg_extension_config_dump('pawl.binding', 'WHERE extension IS NULL');
 
@@ -111,7 +131,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT pg_has_role(current_user, c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = relation
 $function$;
-COMMENT ON FUNCTION pawl._owns(oid) IS 'internal: whether the current user has the rights of the owner; null when there is no such relation';
+COMMENT ON FUNCTION pawl._owns(oid) IS
+'internal: whether the current user has the rights of the owner; null when there is no such relation';
 
 -- The columns that are kept or read for work, in the order of managed_attnums; null where there is none.
 CREATE FUNCTION pawl._managed_columns(bound pawl.binding) RETURNS name[]
@@ -119,7 +140,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT ARRAY[bound.owner_column, bound.lease_column, bound.token_column, bound.due_column, bound.attempts_column,
-                 bound.max_attempts_column, bound.queue_column, bound.backoff_column] || bound.claim_columns || bound.trace_columns
+                 bound.max_attempts_column, bound.queue_column, bound.backoff_column] || bound.claim_columns
+        || bound.trace_columns
 $function$;
 COMMENT ON FUNCTION pawl._managed_columns(pawl.binding) IS
 'internal: owner, lease, token, due, attempts, max_attempts, queue, backoff (null: none), claim and trace columns';
@@ -138,8 +160,10 @@ BEGIN
     SELECT r.relation INTO foreign_table
       FROM (SELECT CASE WHEN TG_OP <> 'INSERT' THEN OLD.relation END
             UNION ALL SELECT CASE WHEN TG_OP <> 'DELETE' THEN NEW.relation END
-            UNION ALL SELECT CASE WHEN TG_OP = 'INSERT' OR TG_OP = 'UPDATE' AND NEW.history IS DISTINCT FROM OLD.history THEN NEW.history END
-            UNION ALL SELECT CASE WHEN TG_OP = 'INSERT' OR TG_OP = 'UPDATE' AND NEW.history_view IS DISTINCT FROM OLD.history_view
+            UNION ALL SELECT CASE WHEN TG_OP = 'INSERT' OR TG_OP = 'UPDATE'
+                AND NEW.history IS DISTINCT FROM OLD.history THEN NEW.history END
+            UNION ALL SELECT CASE WHEN TG_OP = 'INSERT' OR TG_OP = 'UPDATE'
+                AND NEW.history_view IS DISTINCT FROM OLD.history_view
                                   THEN NEW.history_view END) r(relation)
      WHERE NOT pawl._owns(r.relation) LIMIT 1;
     IF FOUND THEN
@@ -161,16 +185,19 @@ BEGIN
     NEW.relation_oid := NEW.relation::oid;
     SELECT array_agg(coalesce(a.attnum, 0) ORDER BY m.n) INTO NEW.managed_attnums
       FROM unnest(pawl._managed_columns(NEW)) WITH ORDINALITY m(name, n)
-      LEFT JOIN pg_attribute a ON a.attrelid = NEW.relation AND a.attname = m.name AND a.attnum > 0 AND NOT a.attisdropped;
+      LEFT JOIN pg_attribute a ON a.attrelid = NEW.relation AND a.attname = m.name AND a.attnum > 0
+          AND NOT a.attisdropped;
     SELECT a.attnum INTO NEW.state_attnum FROM pg_attribute a
      WHERE a.attrelid = NEW.relation AND a.attname = NEW.state_column AND a.attnum > 0 AND NOT a.attisdropped;
     SELECT array_agg(a.attnum ORDER BY k.n) INTO NEW.key_attnums
       FROM unnest(NEW.key_columns) WITH ORDINALITY k(name, n)
-      LEFT JOIN pg_attribute a ON a.attrelid = NEW.relation AND a.attname = k.name AND a.attnum > 0 AND NOT a.attisdropped;
+      LEFT JOIN pg_attribute a ON a.attrelid = NEW.relation AND a.attname = k.name AND a.attnum > 0
+          AND NOT a.attisdropped;
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl._binding_check() IS 'internal: a binding can be written only by the owner of its table and log';
+COMMENT ON FUNCTION pawl._binding_check() IS
+'internal: a binding can be written only by the owner of its table and log';
 
 CREATE TRIGGER owner_only BEFORE INSERT OR UPDATE OR DELETE ON pawl.binding
     FOR EACH ROW EXECUTE FUNCTION pawl._binding_check();
@@ -191,7 +218,8 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = relation) THEN
         RAISE EXCEPTION USING ERRCODE = '42P01', MESSAGE = format('relation with OID %s does not exist', relation::oid);
     END IF;
-    SELECT string_agg(quote_literal(b.state_column), ', ' ORDER BY b.state_column), count(*) > 1 INTO bound_columns, many
+    SELECT string_agg(quote_literal(b.state_column), ', ' ORDER BY b.state_column), count(*) > 1
+        INTO bound_columns, many
       FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(_binding.relation) a);
     IF bound_columns IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = '42704',
@@ -215,13 +243,15 @@ BEGIN
     RETURN found_one;
 END
 $function$;
-COMMENT ON FUNCTION pawl._binding(regclass, name) IS 'internal: the binding of a column, or an error that says what there is';
+COMMENT ON FUNCTION pawl._binding(regclass, name) IS
+'internal: the binding of a column, or an error that says what there is';
 
--- What writes this table. Each checks that the caller owns the tables that the row names; afterwards the row is read as sessions read
--- it, so that one with a wrong type, name or reference is rejected.
+-- What writes this table. Each checks that the caller owns the tables that the row names; afterwards the row is read as
+-- sessions read it, so that one with a wrong type, name or reference is rejected.
 CREATE FUNCTION pawl._store_binding(bound pawl.binding) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_store_binding';
-COMMENT ON FUNCTION pawl._store_binding(pawl.binding) IS 'internal: stores a new binding; 42501: not the owner of table and log; XX001: it does not fit them';
+COMMENT ON FUNCTION pawl._store_binding(pawl.binding) IS
+'internal: stores a new binding; 42501: not the owner of table and log; XX001: it does not fit them';
 
 CREATE FUNCTION pawl._change_binding(bound pawl.binding) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_change_binding';
@@ -230,7 +260,8 @@ COMMENT ON FUNCTION pawl._change_binding(pawl.binding) IS
 
 CREATE FUNCTION pawl._drop_binding(relation regclass, state_column name) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_drop_binding';
-COMMENT ON FUNCTION pawl._drop_binding(regclass, name) IS 'internal: deletes a binding, and returns whether there was one; 42501: not the owner of the table';
+COMMENT ON FUNCTION pawl._drop_binding(regclass, name) IS
+'internal: deletes a binding, and returns whether there was one; 42501: not the owner of the table';
 
 CREATE FUNCTION pawl._number_binding(relation regclass) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_number_binding';
@@ -270,10 +301,12 @@ DECLARE
     problem text := pawl._binding_problem(relation, state_column);
 BEGIN
     IF problem IS NOT NULL THEN
-        RAISE WARNING USING ERRCODE = 'XX001', MESSAGE = format('the binding on column "%s" of table %s was skipped', state_column, relation),
+        RAISE WARNING USING ERRCODE = 'XX001',
+            MESSAGE = format('the binding on column "%s" of table %s was skipped', state_column, relation),
             DETAIL = problem, HINT = 'select * from pawl.health()';
     END IF;
     RETURN problem IS NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl._is_sound(regclass, name) IS 'internal: whether a lifecycle can be worked on; where it cannot, a warning says why';
+COMMENT ON FUNCTION pawl._is_sound(regclass, name) IS
+'internal: whether a lifecycle can be worked on; where it cannot, a warning says why';

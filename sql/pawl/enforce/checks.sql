@@ -20,10 +20,10 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._quoted_list(text[]) IS 'internal: the first ten names of a list, for messages';
 
--- What keeps a column from being the state column of a machine; message is null when nothing does. Only on request are the CHECKs
--- of a domain tried: they are the user's code.
-CREATE FUNCTION pawl._column_problem(relation regclass, state_column name, machine text, version integer, try_domain boolean,
-    OUT code text, OUT message text, OUT detail text, OUT hint text)
+-- What keeps a column from being the state column of a machine; message is null when nothing does. Only on request are
+-- the CHECKs of a domain tried: they are the user's code.
+CREATE FUNCTION pawl._column_problem(relation regclass, state_column name, machine text, version integer,
+    try_domain boolean, OUT code text, OUT message text, OUT detail text, OUT hint text)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -47,7 +47,7 @@ BEGIN
         code := '0A000';
         message := format('column "%s" of table %s cannot hold a state', state_column, relation);
         detail := format('It is %s column.', CASE WHEN col.attnum < 0 THEN 'a system'
-                                                  WHEN col.attgenerated <> '' THEN 'a generated' ELSE 'an identity' END);
+            WHEN col.attgenerated <> '' THEN 'a generated' ELSE 'an identity' END);
         RETURN;
     END IF;
 
@@ -59,7 +59,8 @@ BEGIN
           FROM down d JOIN pg_type t ON t.oid = d.base AND t.typtype = 'd')
     SELECT d.base, d.typmod, d.steps > 0 INTO base, typmod, is_domain FROM down d ORDER BY d.steps DESC LIMIT 1;
 
-    IF base NOT IN ('text'::regtype, 'varchar'::regtype) AND (SELECT t.typtype FROM pg_type t WHERE t.oid = base) <> 'e' THEN
+    IF base NOT IN ('text'::regtype, 'varchar'::regtype)
+        AND (SELECT t.typtype FROM pg_type t WHERE t.oid = base) <> 'e' THEN
         code := '42804';
         message := format('column "%s" of table %s is of type %s', state_column, relation, type_name);
         hint := 'a state column is of type text, varchar, an enum, or a domain over one of them';
@@ -81,7 +82,8 @@ BEGIN
     END LOOP;
     IF misfits <> '{}' THEN
         code := '42804';
-        message := format('type %s of column "%s" cannot hold every state of machine "%s"', type_name, state_column, machine);
+        message := format('type %s of column "%s" cannot hold every state of machine "%s"', type_name, state_column,
+            machine);
         detail := format('It cannot hold %s.', pawl._quoted_list(misfits));
         hint := CASE WHEN base NOT IN ('text'::regtype, 'varchar'::regtype)
                      THEN format('alter type %s add value %L', format_type(base, NULL), misfits[1])
@@ -123,7 +125,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     IF batch IS NULL OR batch NOT BETWEEN 1 AND most THEN
-        PERFORM pawl.raise('22023', format('%s must be from 1 to %s', name, most), format('It is %s.', coalesce(batch::text, 'null')),
+        PERFORM pawl.raise('22023', format('%s must be from 1 to %s', name, most),
+            format('It is %s.', coalesce(batch::text, 'null')),
             format('%s => %s', name, least(most, 100)));
     END IF;
     RETURN batch;
@@ -141,8 +144,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     IF lease <= interval '0' OR lease > interval '100 years' THEN
-        PERFORM pawl.raise('22023', format('%s must be positive and at most 100 years', name), format('It is %s.', lease),
-            format('%s => ''60 s''', name));
+        PERFORM pawl.raise('22023', format('%s must be positive and at most 100 years', name),
+            format('It is %s.', lease), format('%s => ''60 s''', name));
     END IF;
     RETURN lease;
 END
@@ -152,7 +155,8 @@ COMMENT ON FUNCTION pawl.check_lease(interval, text) IS
 binding; name: of the argument, for the error. Errors: 22023 out of range. Privileges: pawl_worker and above.
 Example: SELECT pawl.check_lease(''1 min'')';
 
--- The first of these tables that Citus distributes. Its shards are tables of other names, whose triggers find no lifecycle.
+-- The first of these tables that Citus distributes. Its shards are tables of other names,
+-- whose triggers find no lifecycle.
 CREATE FUNCTION pawl._distributed(relations regclass[]) RETURNS regclass
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -161,13 +165,15 @@ DECLARE
     found_one regclass;
 BEGIN
     IF has_table_privilege(to_regclass('pg_catalog.pg_dist_partition'), 'SELECT') THEN
-        EXECUTE 'SELECT p.logicalrelid FROM pg_catalog.pg_dist_partition p WHERE p.logicalrelid::oid = ANY ($1::oid[]) ORDER BY p.logicalrelid::oid LIMIT 1'
+        EXECUTE 'SELECT p.logicalrelid FROM pg_catalog.pg_dist_partition p WHERE p.logicalrelid::oid = ANY '
+            '($1::oid[]) ORDER BY p.logicalrelid::oid LIMIT 1'
            INTO found_one USING relations;
     END IF;
     RETURN found_one;
 END
 $function$;
-COMMENT ON FUNCTION pawl._distributed(regclass[]) IS 'internal: the first of these tables that Citus distributes; null: none, or there is no Citus';
+COMMENT ON FUNCTION pawl._distributed(regclass[]) IS
+'internal: the first of these tables that Citus distributes; null: none, or there is no Citus';
 
 -- Rejects all but the root of ordinary tables that the current user owns.
 CREATE FUNCTION pawl._check_table(relation regclass) RETURNS void
@@ -193,9 +199,11 @@ BEGIN
     END IF;
     IF class.relkind NOT IN ('r', 'p') THEN
         PERFORM pawl.raise('42809', format('%s is not a table', relation),
-            format('It is %s.', CASE class.relkind WHEN 'v' THEN 'a view' WHEN 'm' THEN 'a materialized view' WHEN 'f' THEN 'a foreign table'
+            format('It is %s.', CASE class.relkind WHEN 'v' THEN 'a view' WHEN 'm' THEN 'a materialized view'
+                WHEN 'f' THEN 'a foreign table'
                                 WHEN 'S' THEN 'a sequence' WHEN 'c' THEN 'a composite type' ELSE 'an index' END),
-            CASE WHEN class.relkind = 'v' THEN 'enforce its base table: updates through the view are validated there' END);
+            CASE WHEN class.relkind = 'v'
+                THEN 'enforce its base table: updates through the view are validated there' END);
     END IF;
     IF class.relpersistence = 't' THEN
         PERFORM pawl.raise('0A000', format('%s is a temporary table', relation),
@@ -204,7 +212,8 @@ BEGIN
     member := pawl._distributed(ARRAY(SELECT m FROM pawl._members(relation) m));
     IF member IS NOT NULL THEN
         PERFORM pawl.raise('0A000', format('%s is a distributed table', member),
-            'Citus keeps its rows in shards, where every write would fail.', format('select undistribute_table(%L)', member));
+            'Citus keeps its rows in shards, where every write would fail.',
+            format('select undistribute_table(%L)', member));
     END IF;
     IF NOT pawl._owns(relation) THEN
         PERFORM pawl.raise('42501', format('must be owner of table %s', relation));
@@ -244,7 +253,8 @@ BEGIN
                 format('It is a %s table.', CASE WHEN kind = 'f' THEN 'foreign' ELSE 'temporary' END));
         END IF;
         SELECT b.relation INTO other FROM pawl.binding b
-         WHERE b.relation IN (SELECT a FROM pawl._ancestors(member) a) AND b.relation <> _check_members.relation LIMIT 1;
+         WHERE b.relation IN (SELECT a FROM pawl._ancestors(member) a) AND b.relation <> _check_members.relation
+         LIMIT 1;
         IF FOUND THEN
             PERFORM pawl.raise('55000', format('%s cannot be part of table %s, which is enforced', member, relation),
                 format('The binding of table %s covers it.', other), format('select pawl.release(%L)', other));
@@ -252,7 +262,8 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._check_members(regclass, oid[]) IS 'internal: rejects partitions and children that cannot be enforced';
+COMMENT ON FUNCTION pawl._check_members(regclass, oid[]) IS
+'internal: rejects partitions and children that cannot be enforced';
 
 -- Rows that were committed after a transaction's one snapshot was taken are out of its sight, however it locks.
 CREATE FUNCTION pawl._check_isolation(doing text) RETURNS void
@@ -261,8 +272,10 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
-        PERFORM pawl.raise('25001', format('%s cannot run in isolation level %s', doing, current_setting('transaction_isolation')),
-            'It would not see rows that were committed after the transaction began.', 'begin isolation level read committed');
+        PERFORM pawl.raise('25001',
+            format('%s cannot run in isolation level %s', doing, current_setting('transaction_isolation')),
+            'It would not see rows that were committed after the transaction began.',
+            'begin isolation level read committed');
     END IF;
 END
 $function$;
@@ -281,7 +294,8 @@ BEGIN
     EXECUTE format($query$
         SELECT string_agg(CASE WHEN g.n = 1 THEN '1 row ' ELSE g.n || ' rows ' END
                           || CASE WHEN g.state IS NOT NULL THEN format('in "%%s"', g.state)
-                                  WHEN g.n = 1 THEN 'is null' ELSE 'are null' END, ', ' ORDER BY g.state COLLATE "C" NULLS LAST)
+                                  WHEN g.n = 1 THEN 'is null' ELSE 'are null' END, ', '
+            ORDER BY g.state COLLATE "C" NULLS LAST)
           FROM (SELECT pawl.value_text(t.%1$I) AS state, count(*) AS n FROM %2$s t
                  WHERE t.%1$I IS NULL OR pawl.value_text(t.%1$I) COLLATE "C" <> ALL ($1)
                  GROUP BY 1 ORDER BY 2 DESC LIMIT 20) g$query$, state_column, source)
@@ -289,4 +303,5 @@ BEGIN
     RETURN counts;
 END
 $function$;
-COMMENT ON FUNCTION pawl._strange_rows(text, name, text[]) IS 'internal: counts rows by state that are in none of the states given';
+COMMENT ON FUNCTION pawl._strange_rows(text, name, text[]) IS
+'internal: counts rows by state that are in none of the states given';

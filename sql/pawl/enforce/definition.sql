@@ -8,9 +8,11 @@ AS $function$
     SELECT format('select pawl.%s(%s%s);', function, first,
                   string_agg(CASE WHEN l.ends / 100 > (l.ends - l.width) / 100 THEN E',\n    ' ELSE ', ' END || l.text,
                              '' ORDER BY l.n))
-      FROM (SELECT a.n, a.width, a.argument || ' => ' || a.value AS text, sum(a.width) OVER (ORDER BY a.n)::integer AS ends
+      FROM (SELECT a.n, a.width, a.argument || ' => ' || a.value AS text,
+          sum(a.width) OVER (ORDER BY a.n)::integer AS ends
               FROM (SELECT u.n, u.argument, u.value, length(u.argument || u.value) + 6 AS width
-                      FROM unnest(arguments, given) WITH ORDINALITY u(argument, value, n) WHERE u.value IS NOT NULL) a) l
+                      FROM unnest(arguments, given) WITH ORDINALITY u(argument, value, n)
+                      WHERE u.value IS NOT NULL) a) l
 $function$;
 COMMENT ON FUNCTION pawl._call(text, text, text[], text[]) IS 'internal: the text of a call of a function of pawl';
 

@@ -56,8 +56,8 @@ BEGIN
                              FROM unnest(i.indkey::smallint[]) WITH ORDINALITY u(attnum, n)
                                  WHERE u.n <= i.indnkeyatts)) THEN
         RAISE WARNING USING ERRCODE = '01000',
-            MESSAGE = format('no unique constraint covers the key (%s) of table %s', array_to_string(key, ', '), relation),
-            HINT = format('alter table %s add unique (%s)', relation, pawl._columns('', key));
+            MESSAGE = format('no unique constraint covers the key (%s) of table %s', array_to_string(key, ', '),
+                relation), HINT = format('alter table %s add unique (%s)', relation, pawl._columns('', key));
     END IF;
     RETURN key;
 END
@@ -390,7 +390,8 @@ BEGIN
     END IF;
     FOR pair IN SELECT e.key AS old_state, e.value AS value, e.value #>> '{}' AS new_state
                   FROM jsonb_each(coalesce(remap, '{}')) e ORDER BY e.key COLLATE "C" LOOP
-        -- also a state of no machine, if rows are in it: they came in while a trigger was off, and this is the way to mend them
+        -- also a state of no machine, if rows are in it: they came in while a trigger was
+        -- off, and this is the way to mend them
         IF pair.old_state <> ALL (old_states)
            AND pawl._strange_rows(format('(SELECT * FROM %s s WHERE pawl.value_text(s.%I) = %L)', bound.relation,
                bound.state_column, pair.old_state),
@@ -432,12 +433,13 @@ BEGIN
     bound.version := newest;
     PERFORM pawl._check_work(bound);
     PERFORM pawl._warn_of_work(bound, '{unowned,untimed,stuck}');
-    found_one := pawl._wrongly_owned_rows(format('(SELECT * FROM %s s WHERE NOT jsonb_exists(%L, pawl.value_text(s.%I)))', bound.relation, coalesce(remap, '{}'),
+    found_one := pawl._wrongly_owned_rows(format('(SELECT * FROM %s s WHERE NOT jsonb_exists(%L, '
+        'pawl.value_text(s.%I)))', bound.relation, coalesce(remap, '{}'),
                                                  bound.state_column), bound);
     IF found_one IS NOT NULL THEN
         PERFORM pawl.raise('55000',
-            format('table %s has rows with an owner or a lease in states that are not owned in version %s of machine "%s"',
-                                            bound.relation, newest, bound.machine), found_one,
+            format('table %s has rows with an owner or a lease in states that are not owned in version %s of '
+            'machine "%s"', bound.relation, newest, bound.machine), found_one,
             'let their owners complete them, or abandon them: pawl.abandon');
     END IF;
 

@@ -1,7 +1,8 @@
--- What people do to enforced tables by DDL. The event triggers that call these functions are created last, in grants.sql.
+-- What people do to enforced tables by DDL. The event triggers that call these functions
+-- are created last, in grants.sql.
 
--- New members of an enforced tree: their rows are checked, their triggers and logs created. Runs with the rights of the role that
--- attached them, because it reads and writes their tables.
+-- New members of an enforced tree: their rows are checked, their triggers and logs created. Runs with the rights of the
+-- role that attached them, because it reads and writes their tables.
 CREATE FUNCTION pawl._adopt() RETURNS event_trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -15,17 +16,20 @@ BEGIN
     IF NOT has_schema_privilege('pawl', 'USAGE') THEN
         PERFORM FROM pg_event_trigger_ddl_commands() c
          WHERE c.classid = 'pg_class'::regclass
-           -- a role without USAGE on the schema: its other tables are not affected, but an enforced tree accepts no unchecked rows
+           -- a role without USAGE on the schema: its other tables are not affected, but
+           -- an enforced tree accepts no unchecked rows
            AND EXISTS (WITH RECURSIVE up(oid) AS (
                            SELECT c.objid
                            UNION
                            SELECT i.inhparent FROM up JOIN pg_inherits i ON i.inhrelid = up.oid),
                        down(oid) AS (
-                           SELECT up.oid FROM up JOIN pg_trigger t ON t.tgrelid = up.oid AND t.tgname = '!pawl_record_truncate'
+                           SELECT up.oid FROM up
+                           JOIN pg_trigger t ON t.tgrelid = up.oid AND t.tgname = '!pawl_record_truncate'
                            UNION
                            SELECT i.inhrelid FROM down JOIN pg_inherits i ON i.inhparent = down.oid)
                        SELECT FROM down d
-                        WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = d.oid AND t.tgname = '!pawl_record_truncate'));
+                        WHERE NOT EXISTS (SELECT FROM pg_trigger t
+                            WHERE t.tgrelid = d.oid AND t.tgname = '!pawl_record_truncate'));
         IF FOUND THEN
             RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'permission denied for schema pawl',
                 DETAIL = 'The rows of a table that joins an enforced table must be checked.',
@@ -46,7 +50,8 @@ BEGIN
         SELECT array_agg(DISTINCT m ORDER BY m) INTO newcomers
           FROM unnest(touched) t CROSS JOIN LATERAL pawl._members(t) m
          WHERE root IN (SELECT a FROM pawl._ancestors(t) a) AND m <> root
-           AND (NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = m AND g.tgfoid = 'pawl.record_truncate()'::regprocedure)
+           AND (NOT EXISTS (SELECT FROM pg_trigger g
+               WHERE g.tgrelid = m AND g.tgfoid = 'pawl.record_truncate()'::regprocedure)
                 OR EXISTS (SELECT FROM pawl.binding o WHERE o.relation = m));
         IF newcomers IS NOT NULL THEN
             IF TG_TAG NOT IN ('CREATE TABLE', 'CREATE SCHEMA') THEN  -- what has just been created is empty
@@ -63,7 +68,8 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._adopt() IS 'internal: event trigger pawl_adopt: partitions and children that join an enforced table';
+COMMENT ON FUNCTION pawl._adopt() IS
+'internal: event trigger pawl_adopt: partitions and children that join an enforced table';
 
 CREATE FUNCTION pawl._adopt_members(root regclass, newcomers oid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -78,16 +84,21 @@ BEGIN
     PERFORM pawl._check_members(root, newcomers);
     FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = root ORDER BY b.state_column LOOP
         FOR member IN SELECT c.oid FROM pg_class c WHERE c.oid = ANY (newcomers) AND c.relkind = 'r' ORDER BY c.oid LOOP
-            strange := pawl._strange_rows('ONLY ' || member, bound.state_column, pawl._atoms(bound.machine, bound.version));
+            strange := pawl._strange_rows('ONLY ' || member, bound.state_column,
+                pawl._atoms(bound.machine, bound.version));
             IF strange IS NOT NULL THEN
-                PERFORM pawl.raise('PW008', format('%s cannot join table %s: it has rows that are in no state of machine "%s"',
+                PERFORM pawl.raise('PW008',
+                    format('%s cannot join table %s: it has rows that are in no state of machine "%s"',
                                                     member, root, bound.machine), strange,
-                    format('update %s set %I = ... where %I is null or %I::text not in (select state from pawl.states(%L, %s))',
-                           member, bound.state_column, bound.state_column, bound.state_column, bound.machine, bound.version));
+                    format('update %s set %I = ... where %I is null or %I::text not in (select state from '
+                    'pawl.states(%L, %s))',
+                           member, bound.state_column, bound.state_column, bound.state_column, bound.machine,
+                           bound.version));
             END IF;
             strange := pawl._wrongly_owned_rows('ONLY ' || member, bound);
             IF strange IS NOT NULL THEN
-                PERFORM pawl.raise('55000', format('%s cannot join table %s: it has rows with an owner or a lease in states that are not owned',
+                PERFORM pawl.raise('55000',
+                    format('%s cannot join table %s: it has rows with an owner or a lease in states that are not owned',
                                                     member, root), strange, pawl._disown_hint(member, bound));
             END IF;
         END LOOP;
@@ -96,7 +107,8 @@ BEGIN
     FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = root ORDER BY b.state_column LOOP
         PERFORM pawl._make_indexes(bound, newcomers);
     END LOOP;
-    FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = root AND b.history IS NOT NULL ORDER BY b.state_column LOOP
+    FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = root AND b.history IS NOT NULL
+        ORDER BY b.state_column LOOP
         FOR member IN SELECT c.oid FROM pg_class c WHERE c.oid = ANY (newcomers) AND c.relkind = 'r' ORDER BY c.oid LOOP
             IF pawl._has_rows(member) THEN
                 PERFORM pawl._open_log(bound.history);
@@ -107,7 +119,8 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._adopt_members(regclass, oid[]) IS 'internal: takes partitions and children into an enforced tree';
+COMMENT ON FUNCTION pawl._adopt_members(regclass, oid[]) IS
+'internal: takes partitions and children into an enforced tree';
 
 CREATE FUNCTION pawl._has_rows(relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -122,9 +135,9 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._has_rows(regclass) IS 'internal: whether a table, without its children, has rows';
 
--- Renames are written into the bindings, changes that would break one are rejected, members that left lose our triggers.
--- SECURITY DEFINER because the owner of a table need not be one who may write bindings; it reads catalogs only, never a user's
--- table, and runs no code of theirs (not even the CHECK of a domain).
+-- Renames are written into the bindings, changes that would break one are rejected, members that left lose our
+-- triggers. SECURITY DEFINER because the owner of a table need not be one who may write bindings; it reads catalogs
+-- only, never a user's table, and runs no code of theirs (not even the CHECK of a domain).
 CREATE FUNCTION pawl._follow() RETURNS event_trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -141,34 +154,43 @@ BEGIN
         RETURN;
     END IF;
     FOR touched, leaves, touched_column IN
-        SELECT c.objid, coalesce(bool_or(pawl._tree_change(c.command) = 'leave'), false), max(c.objsubid) FROM pg_event_trigger_ddl_commands() c
+        SELECT c.objid, coalesce(bool_or(pawl._tree_change(c.command) = 'leave'), false), max(c.objsubid)
+        FROM pg_event_trigger_ddl_commands() c
          WHERE c.classid = 'pg_class'::regclass AND NOT c.in_extension
-           AND c.object_type IN ('table', 'table column', 'foreign table', 'composite type', 'composite type column') GROUP BY 1 ORDER BY 1
+           AND c.object_type IN ('table', 'table column', 'foreign table', 'composite type', 'composite type column')
+               GROUP BY 1 ORDER BY 1
     LOOP
-        rewritten := ARRAY(SELECT r::name FROM pg_event_trigger_ddl_commands() c CROSS JOIN LATERAL unnest(pawl._rewritten_columns(c.command)) r
+        rewritten := ARRAY(SELECT r::name FROM pg_event_trigger_ddl_commands() c
+            CROSS JOIN LATERAL unnest(pawl._rewritten_columns(c.command)) r
                             WHERE c.classid = 'pg_class'::regclass AND c.objid = touched);
-        FOR bound IN SELECT b.* FROM pawl._altered_with(touched) a JOIN pawl.binding b ON b.relation = a ORDER BY b.relation, b.state_column LOOP
+        FOR bound IN SELECT b.* FROM pawl._altered_with(touched) a JOIN pawl.binding b ON b.relation = a
+            ORDER BY b.relation, b.state_column LOOP
             PERFORM pawl._follow_columns(bound, CASE WHEN bound.relation = touched THEN touched_column ELSE 0 END);
             PERFORM pawl._reject_rewrite(bound, rewritten);
         END LOOP;
         -- what a command did to one member, or brought in with it
-        FOR bound IN SELECT b.* FROM pawl._ancestors(touched) a JOIN pawl.binding b ON b.relation = a ORDER BY b.relation, b.state_column LOOP
+        FOR bound IN SELECT b.* FROM pawl._ancestors(touched) a JOIN pawl.binding b ON b.relation = a
+            ORDER BY b.relation, b.state_column LOOP
             SELECT * INTO problem FROM pawl._work_column_problem(bound);
             IF problem.message IS NOT NULL THEN
-                PERFORM pawl.raise(problem.code, problem.message, problem.detail, format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
+                PERFORM pawl.raise(problem.code, problem.message, problem.detail,
+                    format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
             END IF;
         END LOOP;
         FOR bound IN
             SELECT b.* FROM pawl.binding b
-             WHERE b.history IN (SELECT a FROM pawl._altered_with(touched) a UNION ALL SELECT a FROM pawl._ancestors(touched) a)
+             WHERE b.history IN (SELECT a FROM pawl._altered_with(touched) a UNION ALL SELECT a
+                 FROM pawl._ancestors(touched) a)
              ORDER BY b.relation, b.state_column
         LOOP
             PERFORM pawl._check_altered_log(bound, rewritten);
         END LOOP;
-        PERFORM pawl._follow_audits(a::regclass, CASE WHEN a = touched THEN touched_column ELSE 0 END, rewritten) FROM pawl._altered_with(touched) a;
+        PERFORM pawl._follow_audits(a::regclass, CASE WHEN a = touched THEN touched_column ELSE 0 END, rewritten)
+            FROM pawl._altered_with(touched) a;
         IF leaves THEN
             PERFORM pawl._let_go(touched);
-            PERFORM pawl._let_partitions_go(b.history) FROM pawl.binding b WHERE b.history IN (SELECT a FROM pawl._ancestors(touched) a);
+            PERFORM pawl._let_partitions_go(b.history) FROM pawl.binding b
+                WHERE b.history IN (SELECT a FROM pawl._ancestors(touched) a);
         END IF;
     END LOOP;
     FOR changed_type IN
@@ -179,14 +201,18 @@ BEGIN
         FOR bound IN
             SELECT b.* FROM pawl.binding b
              WHERE changed_type = (WITH RECURSIVE down(base, steps) AS (
-                       SELECT a.atttypid, 0 FROM pg_attribute a WHERE a.attrelid = b.relation AND a.attname = b.state_column
+                       SELECT a.atttypid, 0 FROM pg_attribute a
+                       WHERE a.attrelid = b.relation AND a.attname = b.state_column
                        UNION ALL
-                       SELECT t.typbasetype, d.steps + 1 FROM down d JOIN pg_type t ON t.oid = d.base AND t.typtype = 'd')
+                       SELECT t.typbasetype, d.steps + 1 FROM down d
+                           JOIN pg_type t ON t.oid = d.base AND t.typtype = 'd')
                        SELECT d.base FROM down d ORDER BY d.steps DESC LIMIT 1)
         LOOP
-            SELECT * INTO problem FROM pawl._column_problem(bound.relation, bound.state_column, bound.machine, bound.version, false);
+            SELECT * INTO problem
+                FROM pawl._column_problem(bound.relation, bound.state_column, bound.machine, bound.version, false);
             IF problem.message IS NOT NULL THEN
-                PERFORM pawl.raise('2BP01', format('type %s holds the states of table %s', changed_type, bound.relation), problem.detail,
+                PERFORM pawl.raise('2BP01',
+                    format('type %s holds the states of table %s', changed_type, bound.relation), problem.detail,
                     format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
             END IF;
         END LOOP;
@@ -195,8 +221,9 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._follow() IS 'internal: event trigger pawl_follow: renames and changes of enforced tables';
 
--- An attribute number whose name is another one now was renamed. A binding that a restore wrote without our triggers has no numbers
--- of this table: its names were right until this command, so one that is gone is that of the column the command touched.
+-- An attribute number whose name is another one now was renamed. A binding that a restore wrote without our triggers
+-- has no numbers of this table: its names were right until this command, so one that is
+-- gone is that of the column the command touched.
 CREATE FUNCTION pawl._follow_columns(bound pawl.binding, touched_column integer) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -223,27 +250,35 @@ BEGIN
     ELSE
         SELECT a.attname INTO touched_name FROM pg_attribute a
          WHERE a.attrelid = bound.relation AND a.attnum = touched_column AND a.attnum > 0;
-        SELECT CASE WHEN c.is_gone THEN coalesce(touched_name, bound.state_column) ELSE bound.state_column END INTO new_state_column
-          FROM (SELECT NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = bound.relation AND a.attname = bound.state_column
+        SELECT CASE WHEN c.is_gone THEN coalesce(touched_name, bound.state_column) ELSE bound.state_column END
+            INTO new_state_column
+          FROM (SELECT NOT EXISTS (SELECT FROM pg_attribute a
+              WHERE a.attrelid = bound.relation AND a.attname = bound.state_column
                                       AND NOT a.attisdropped) AS is_gone) c;
-        SELECT coalesce(array_agg(CASE WHEN a.attname IS NULL THEN coalesce(touched_name, k.name) ELSE k.name END ORDER BY k.n), '{}')
+        SELECT coalesce(array_agg(CASE WHEN a.attname IS NULL THEN coalesce(touched_name, k.name) ELSE k.name END
+                ORDER BY k.n), '{}')
           INTO new_keys
           FROM unnest(bound.key_columns) WITH ORDINALITY k(name, n)
           LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = k.name AND NOT a.attisdropped;
-        SELECT array_agg(CASE WHEN a.attname IS NULL AND m.name IS NOT NULL THEN coalesce(touched_name, m.name) ELSE m.name END ORDER BY m.n)
+        SELECT array_agg(CASE WHEN a.attname IS NULL
+                AND m.name IS NOT NULL THEN coalesce(touched_name, m.name) ELSE m.name END ORDER BY m.n)
           INTO new_managed
           FROM unnest(new_managed) WITH ORDINALITY m(name, n)
           LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = m.name AND NOT a.attisdropped;
     END IF;
-    SELECT * INTO problem FROM pawl._column_problem(bound.relation, new_state_column, bound.machine, bound.version, false);
+    SELECT * INTO problem
+        FROM pawl._column_problem(bound.relation, new_state_column, bound.machine, bound.version, false);
     IF problem.message IS NOT NULL THEN
-        PERFORM pawl.raise(problem.code, problem.message, problem.detail, format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
+        PERFORM pawl.raise(problem.code, problem.message, problem.detail,
+            format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
     END IF;
     new_log_keys := pawl._log_key_columns(new_keys);
-    IF new_state_column <> bound.state_column OR new_keys <> bound.key_columns OR new_managed <> pawl._managed_columns(bound) THEN
+    IF new_state_column <> bound.state_column OR new_keys <> bound.key_columns
+        OR new_managed <> pawl._managed_columns(bound) THEN
         UPDATE pawl.binding b
            SET state_column = new_state_column, key_columns = new_keys, log_key_columns = new_log_keys,
-               owner_column = new_managed[1], lease_column = new_managed[2], token_column = new_managed[3], due_column = new_managed[4],
+               owner_column = new_managed[1], lease_column = new_managed[2], token_column = new_managed[3],
+               due_column = new_managed[4],
                attempts_column = new_managed[5], max_attempts_column = new_managed[6], queue_column = new_managed[7],
                backoff_column = new_managed[8], claim_columns = new_managed[9:8 + cardinality(bound.claim_columns)],
                trace_columns = new_managed[9 + cardinality(bound.claim_columns):]
@@ -260,17 +295,21 @@ BEGIN
             EXECUTE format('ALTER VIEW %s RENAME COLUMN %I TO %I', bound.history_view, pair.old_name, pair.new_name);
         END IF;
     END LOOP;
-    problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, new_keys, bound.most_recent, bound.hash_chain, true)));
+    problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, new_keys, bound.most_recent,
+        bound.hash_chain, true)));
     IF problem.f1 IS NOT NULL THEN
-        PERFORM pawl.raise('55000', format('columns of table %s and its log %s would no longer match', bound.relation, bound.history),
-            format('Of the log: %s.', problem.f1), format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
+        PERFORM pawl.raise('55000',
+            format('columns of table %s and its log %s would no longer match', bound.relation, bound.history),
+            format('Of the log: %s.', problem.f1),
+            format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._follow_columns(pawl.binding, integer) IS 'internal: follows renamed columns of an enforced table';
+COMMENT ON FUNCTION pawl._follow_columns(pawl.binding, integer) IS
+'internal: follows renamed columns of an enforced table';
 
--- A table that left its tree (DETACH PARTITION, NO INHERIT) keeps no trigger of ours. PostgreSQL itself drops the row triggers
--- of a detached partition; the statement trigger is left behind.
+-- A table that left its tree (DETACH PARTITION, NO INHERIT) keeps no trigger of ours. PostgreSQL itself drops the row
+-- triggers of a detached partition; the statement trigger is left behind.
 CREATE FUNCTION pawl._let_go(touched regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -282,11 +321,14 @@ DECLARE
 BEGIN
     IF EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(touched) a)) THEN
         FOR left_behind IN
-            SELECT t.tgrelid FROM pg_depend d JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid
+            SELECT t.tgrelid FROM pg_depend d
+            JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid
              WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = truncated
-               AND t.tgname = '!pawl_record_truncate'  -- any role can use that function on its own table under another name
+               -- any role can use that function on its own table under another name
+               AND t.tgname = '!pawl_record_truncate'
                AND NOT EXISTS (SELECT FROM pg_trigger j WHERE j.tgrelid = t.tgrelid AND j.tgfoid = validator)
-               AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(t.tgrelid) a))
+               AND NOT EXISTS (SELECT FROM pawl.binding b
+                   WHERE b.relation IN (SELECT a FROM pawl._ancestors(t.tgrelid) a))
         LOOP
             EXECUTE format('DROP TRIGGER "!pawl_record_truncate" ON %s', left_behind);
         END LOOP;
@@ -321,8 +363,10 @@ BEGIN
     END LOOP;
     FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.history::oid = ANY (gone) LOOP
         -- without triggers the table is being taken apart, by pg_restore --clean for one
-        IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = bound.relation AND t.tgfoid = 'pawl.validate()'::regprocedure) THEN
-            PERFORM pawl.raise('2BP01', format('the log of table %s cannot be dropped while the binding exists', bound.relation), NULL,
+        IF EXISTS (SELECT FROM pg_trigger t
+                WHERE t.tgrelid = bound.relation AND t.tgfoid = 'pawl.validate()'::regprocedure) THEN
+            PERFORM pawl.raise('2BP01',
+                format('the log of table %s cannot be dropped while the binding exists', bound.relation), NULL,
                 format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
         END IF;
         UPDATE pawl.binding b SET history = NULL, history_view = NULL
@@ -330,18 +374,22 @@ BEGIN
     END LOOP;
     UPDATE pawl.binding b SET history_view = NULL WHERE b.history_view::oid = ANY (gone);
     FOR dropped IN
-        SELECT b.relation, b.state_column, d.address_names[3] AS column_name, w.argument, d.address_names[3] = ANY (b.key_columns) AS is_key
+        SELECT b.relation, b.state_column, d.address_names[3] AS column_name, w.argument,
+        d.address_names[3] = ANY (b.key_columns) AS is_key
           FROM pg_event_trigger_dropped_objects() d JOIN pawl.binding b ON b.relation::oid = d.objid
           LEFT JOIN pawl._work_columns(b) w ON w.name = d.address_names[3]
          WHERE d.classid = 'pg_class'::regclass AND d.objsubid <> 0
            AND (CASE WHEN b.relation_oid = b.relation::oid
-                     THEN d.objsubid = b.state_attnum OR d.objsubid = ANY (b.key_attnums) OR d.objsubid = ANY (b.managed_attnums)
-                     ELSE d.address_names[3] = b.state_column OR d.address_names[3] = ANY (b.key_columns || pawl._managed_columns(b)) END)
+                     THEN d.objsubid = b.state_attnum OR d.objsubid = ANY (b.key_attnums)
+                     OR d.objsubid = ANY (b.managed_attnums)
+                     ELSE d.address_names[3] = b.state_column
+                   OR d.address_names[3] = ANY (b.key_columns || pawl._managed_columns(b)) END)
          ORDER BY 1, 2
     LOOP
-        PERFORM pawl.raise('2BP01', format('column "%s" of table %s cannot be dropped: a binding depends on it', dropped.column_name, dropped.relation),
-            format('It is %s of the binding on column "%s".',
-                   CASE WHEN dropped.column_name = dropped.state_column THEN 'the state' WHEN dropped.is_key THEN 'part of the key'
+        PERFORM pawl.raise('2BP01', format('column "%s" of table %s cannot be dropped: a binding depends on it',
+            dropped.column_name, dropped.relation), format('It is %s of the binding on column "%s".',
+                   CASE WHEN dropped.column_name = dropped.state_column THEN 'the state' WHEN dropped.is_key
+                       THEN 'part of the key'
                         ELSE coalesce(dropped.argument, 'part of the claim order') END, dropped.state_column),
             format('select pawl.release(%L, %L)', dropped.relation, dropped.state_column));
     END LOOP;
@@ -352,18 +400,20 @@ BEGIN
           JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = d.address_names[1]
           JOIN pawl.binding b ON b.history = c.oid
          WHERE d.object_type IN ('table column', 'table constraint')
-           AND EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = b.history AND t.tgfoid = 'pawl.log_insert()'::regprocedure)
+           AND EXISTS (SELECT FROM pg_trigger t
+               WHERE t.tgrelid = b.history AND t.tgfoid = 'pawl.log_insert()'::regprocedure)
            AND pawl._log_problem(b.history, b.relation, b.key_columns, b.most_recent, b.hash_chain, false) IS NOT NULL
     LOOP
-        PERFORM pawl.raise(dropped.code, format('the log %s of table %s cannot be altered in this way', dropped.history, dropped.relation), NULL,
+        PERFORM pawl.raise(dropped.code,
+            format('the log %s of table %s cannot be altered in this way', dropped.history, dropped.relation), NULL,
             format('select pawl.release(%L, %L)', dropped.relation, dropped.state_column));
     END LOOP;
 END
 $function$;
 COMMENT ON FUNCTION pawl._gone() IS 'internal: event trigger pawl_gone: dropped tables, columns and logs';
 
--- A command creates or renames a trigger that sorts after the validating one. SECURITY DEFINER because a role that creates triggers need not
--- own the table; it only renames or adds triggers of pawl.
+-- A command creates or renames a trigger that sorts after the validating one. SECURITY DEFINER because a role that
+-- creates triggers need not own the table; it only renames or adds triggers of pawl.
 CREATE FUNCTION pawl._rearm() RETURNS event_trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -378,7 +428,8 @@ BEGIN
           JOIN pawl.binding b ON b.relation = a
          WHERE t.tgfoid <> ALL (ARRAY['pawl.validate()', 'pawl.record()', 'pawl.record_truncate()']::regprocedure[])
            -- a restore creates the validating trigger later
-           AND EXISTS (SELECT FROM pg_trigger j WHERE j.tgrelid = t.tgrelid AND j.tgfoid = 'pawl.validate()'::regprocedure)
+           AND EXISTS (SELECT FROM pg_trigger j
+               WHERE j.tgrelid = t.tgrelid AND j.tgfoid = 'pawl.validate()'::regprocedure)
     LOOP
         IF pawl._validate_trigger_name(root) IS NULL THEN
             PERFORM pawl._install(root);

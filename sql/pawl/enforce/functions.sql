@@ -1,8 +1,9 @@
 -- The functions written in C++.
 
--- A trigger function in PL/pgSQL calls this first, in its DECLARE, before it reads anything of a row: EXECUTE is enough to hang it on any
--- table, whose types and casts are then its owner's.
-CREATE FUNCTION pawl.fired_by(moments text, relation oid, at text, operation text, level text, VARIADIC tables regclass[]) RETURNS boolean
+-- A trigger function in PL/pgSQL calls this first, in its DECLARE, before it reads anything of a row: EXECUTE is enough
+-- to hang it on any table, whose types and casts are then its owner's.
+CREATE FUNCTION pawl.fired_by(moments text, relation oid, at text, operation text, level text,
+        VARIADIC tables regclass[]) RETURNS boolean
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_fired_by';
 COMMENT ON FUNCTION pawl.fired_by(text, oid, text, text, text, regclass[]) IS
 'Checks that a trigger function was fired by a table and at a moment that it is made for, and returns true: the first
@@ -34,7 +35,8 @@ Example: SELECT pawl.define(''order'', ''stateDiagram-v2
 new --> paid : pay
 paid --> [*]'')';
 
-CREATE FUNCTION pawl.check(diagram text) RETURNS TABLE (severity text, code text, line integer, col integer, message text)
+CREATE FUNCTION pawl.check(diagram text)
+    RETURNS TABLE (severity text, code text, line integer, col integer, message text)
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT ROWS 10 AS 'MODULE_PATHNAME', 'pawl_check';
 COMMENT ON FUNCTION pawl.check(text) IS
 'Checks a Mermaid state diagram without defining a machine: errors that pawl.define would raise, and suspicious
@@ -54,10 +56,12 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_validate';
 COMMENT ON FUNCTION pawl.validate() IS 'trigger of an enforced table: may this row move?';
 CREATE FUNCTION pawl.validate_insert() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_validate_insert';
-COMMENT ON FUNCTION pawl.validate_insert() IS 'trigger of an enforced table with managed columns: sets the timer of a first state';
+COMMENT ON FUNCTION pawl.validate_insert() IS
+'trigger of an enforced table with managed columns: sets the timer of a first state';
 CREATE FUNCTION pawl.record() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_record';
-COMMENT ON FUNCTION pawl.record() IS 'trigger of an enforced table: first states, deletions, moves between partitions, effects';
+COMMENT ON FUNCTION pawl.record() IS
+'trigger of an enforced table: first states, deletions, moves between partitions, effects';
 CREATE FUNCTION pawl.record_truncate() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_record_truncate';
 COMMENT ON FUNCTION pawl.record_truncate() IS 'trigger of an enforced table: may it be emptied?';
@@ -69,7 +73,8 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_protect_log';
 COMMENT ON FUNCTION pawl.protect_log() IS 'trigger of a log: it cannot be changed (PW006)';
 CREATE FUNCTION pawl.invalidate() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_invalidate';
-COMMENT ON FUNCTION pawl.invalidate() IS 'trigger of pawl.machine and pawl.binding: every session forgets what it compiled';
+COMMENT ON FUNCTION pawl.invalidate() IS
+'trigger of pawl.machine and pawl.binding: every session forgets what it compiled';
 
 CREATE FUNCTION pawl.deferred() RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL RESTRICTED STRICT AS 'MODULE_PATHNAME', 'pawl_deferred';
@@ -113,7 +118,8 @@ Privileges: all roles; needs SELECT and UPDATE on the state column of the table.
 Example: SELECT * FROM pawl.fire_many(''orders'', array[1, 2, 3], ''pay'')';
 
 CREATE FUNCTION pawl.available(relation regclass, key "any", state_column name DEFAULT NULL)
-RETURNS TABLE (event text, to_state text, allowed boolean, blocked_by text[], params text[], guards text[], notes text[])
+RETURNS TABLE (event text, to_state text, allowed boolean, blocked_by text[], params text[], guards text[],
+    notes text[])
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 10 AS 'MODULE_PATHNAME', 'pawl_available';
 COMMENT ON FUNCTION pawl.available(regclass, "any", name) IS
 'Returns the transitions that leave the state of a row, and whether each is allowed to the acting processor
@@ -155,7 +161,8 @@ Errors: none. Privileges: all roles. Example: SELECT pawl.is_transient(''53200''
 
 CREATE FUNCTION pawl._key_text(relation regclass, key "any", state_column name) RETURNS text[]
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_key_text';
-COMMENT ON FUNCTION pawl._key_text(regclass, "any", name) IS 'internal: the values of a key as text, in the order of binding.key_columns';
+COMMENT ON FUNCTION pawl._key_text(regclass, "any", name) IS
+'internal: the values of a key as text, in the order of binding.key_columns';
 
 CREATE FUNCTION pawl._equality(type oid) RETURNS text
 LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_equality';
@@ -163,7 +170,8 @@ COMMENT ON FUNCTION pawl._equality(oid) IS 'internal: the equality of a type as 
 
 CREATE FUNCTION pawl._remap(relation regclass, state_column name, remap jsonb) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_remap';
-COMMENT ON FUNCTION pawl._remap(regclass, name, jsonb) IS 'internal: moves rows to new states as part of pawl.upgrade; owner only';
+COMMENT ON FUNCTION pawl._remap(regclass, name, jsonb) IS
+'internal: moves rows to new states as part of pawl.upgrade; owner only';
 
 CREATE FUNCTION pawl._resolve_calls(relation regclass, machine text, version integer, resolved text[]) RETURNS text[]
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_resolve_calls';
@@ -171,7 +179,8 @@ COMMENT ON FUNCTION pawl._resolve_calls(regclass, text, integer, text[]) IS
 'internal: the functions of guards and effects for a table, for pawl.binding.calls; resolved ones that still exist
 stay';
 
-CREATE FUNCTION pawl._guard_functions(relation regclass, machine text, version integer, calls text[] DEFAULT NULL) RETURNS SETOF text
+CREATE FUNCTION pawl._guard_functions(relation regclass, machine text, version integer, calls text[] DEFAULT NULL)
+    RETURNS SETOF text
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT ROWS 1 AS 'MODULE_PATHNAME', 'pawl_guard_functions';
 COMMENT ON FUNCTION pawl._guard_functions(regclass, text, integer, text[]) IS
 'internal: guards and effects without a function f(old row, new row) of this table, or that a binding has lost';
@@ -186,7 +195,8 @@ LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_rewritten_col
 COMMENT ON FUNCTION pawl._rewritten_columns(pg_ddl_command) IS
 'internal: the columns that a command computed anew (ALTER COLUMN ... TYPE ... USING, or by a user-defined cast)';
 
--- Compiled machines live in every session; these tell them to look again. ALWAYS: also when a restore runs as a replica.
+-- Compiled machines live in every session; these tell them to look again. ALWAYS: also
+-- when a restore runs as a replica.
 CREATE TRIGGER invalidate AFTER INSERT OR UPDATE OR DELETE ON pawl.machine
     FOR EACH STATEMENT EXECUTE FUNCTION pawl.invalidate();
 CREATE TRIGGER invalidate_truncate AFTER TRUNCATE ON pawl.machine

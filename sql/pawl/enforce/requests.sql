@@ -1,11 +1,12 @@
--- What pawl.log_upkeep and pawl.paused have in common: an INSERT is a request about a table, all roles can insert, and a trigger decides whose
--- heard. A request takes the place of the one before.
+-- What pawl.log_upkeep and pawl.paused have in common: an INSERT is a request about a table, all roles can insert, and
+-- a trigger decides whose heard. A request takes the place of the one before.
 
 CREATE FUNCTION pawl._has_role(VARIADIC roles name[]) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT coalesce(bool_or(pg_has_role(current_user, r.oid, 'USAGE')), false) FROM pg_roles r WHERE r.rolname = ANY (roles)
+    SELECT coalesce(bool_or(pg_has_role(current_user, r.oid, 'USAGE')), false) FROM pg_roles r
+        WHERE r.rolname = ANY (roles)
 $function$;
 COMMENT ON FUNCTION pawl._has_role(name[]) IS 'internal: whether the current user has the rights of one of these roles';
 
@@ -30,4 +31,5 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT pg_advisory_xact_lock(requests::oid::integer, target::oid::integer)
 $function$;
-COMMENT ON FUNCTION pawl._wait_turn(regclass, regclass) IS 'internal: requests of a kind about a table are made one at a time';
+COMMENT ON FUNCTION pawl._wait_turn(regclass, regclass) IS
+'internal: requests of a kind about a table are made one at a time';

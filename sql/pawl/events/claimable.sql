@@ -9,7 +9,8 @@ DECLARE
     columns text;
     condition text;
 BEGIN
-    SELECT string_agg(format('%s AS "pawl~k%s"', pawl.value_expression(format('k.value ->> %s', c.n - 1), a.atttypid, -1), c.n - 1), ', ' ORDER BY c.n),
+    SELECT string_agg(format('%s AS "pawl~k%s"',
+                pawl.value_expression(format('k.value ->> %s', c.n - 1), a.atttypid, -1), c.n - 1), ', ' ORDER BY c.n),
            string_agg(format('pawl.same_value(t.%I, e."pawl~k%s")', c.name, c.n - 1), ' AND ' ORDER BY c.n)
       INTO columns, condition
       FROM unnest(bound.key_columns) WITH ORDINALITY c(name, n)
@@ -18,7 +19,8 @@ BEGIN
         SELECT e."pawl~n", r.queue
           FROM (SELECT k.ordinality AS "pawl~n", %s FROM jsonb_array_elements($1) WITH ORDINALITY k OFFSET 0) e
           CROSS JOIN LATERAL (SELECT %s AS queue FROM %s t WHERE %s AND %s OFFSET 0) r$query$,
-        columns, CASE WHEN bound.queue_column IS NULL THEN 'NULL::text' ELSE format('pawl.value_text(t.%I)', bound.queue_column) END, bound.relation, condition,
+        columns, CASE WHEN bound.queue_column IS NULL
+            THEN 'NULL::text' ELSE format('pawl.value_text(t.%I)', bound.queue_column) END, bound.relation, condition,
         (SELECT w.condition FROM pawl._work_indexes(bound) w WHERE w.kind = 'claim')) USING keys;
 END
 $function$;
@@ -36,23 +38,27 @@ DECLARE
 BEGIN
     -- events that make nothing claimable are no end; but a transaction must have one
     FOR round IN 1 .. 20 LOOP
-        SELECT count(*), jsonb_agg(jsonb_build_array(e.relation::oid::text, e.state_column, e.key, e.txid, e.at) ORDER BY e.n)
+        SELECT count(*),
+            jsonb_agg(jsonb_build_array(e.relation::oid::text, e.state_column, e.key, e.txid, e.at) ORDER BY e.n)
                              FILTER (WHERE e.to_state = ANY (c.states))
           INTO read, events
           FROM pawl.read_events(consumer, batch) WITH ORDINALITY
-                   e(txid, relation, state_column, machine, machine_version, key, sort_key, from_state, to_state, event, processor, actor,
-                     correlation_id, metadata, at, log_id, n)
-          LEFT JOIN (SELECT b.relation, b.state_column, pawl._claimable_states(b.machine, b.version, b.claim_events) AS states
+                   e(txid, relation, state_column, machine, machine_version, key, sort_key, from_state, to_state, event,
+                       processor, actor, correlation_id, metadata, at, log_id, n)
+          LEFT JOIN (SELECT b.relation, b.state_column,
+              pawl._claimable_states(b.machine, b.version, b.claim_events) AS states
                        FROM pawl.binding b WHERE b.claim_events <> '{}') c
             ON c.relation = e.relation AND c.state_column = e.state_column;
         RETURN QUERY
             WITH named AS MATERIALIZED (
-                SELECT (v.value ->> 0)::oid AS oid, v.value ->> 1 AS state_column, v.value -> 2 AS key, min(v.ordinality) AS first,
-                       max((v.value ->> 3)::xid8) AS txid, max((v.value ->> 4)::timestamptz) AS at
+                SELECT (v.value ->> 0)::oid AS oid, v.value ->> 1 AS state_column, v.value -> 2 AS key,
+                min(v.ordinality) AS first, max((v.value ->> 3)::xid8) AS txid, max((v.value ->> 4)::timestamptz) AS at
                   FROM jsonb_array_elements(events) WITH ORDINALITY v GROUP BY 1, 2, 3),
             listed AS MATERIALIZED (
-                SELECT n.oid, n.state_column, jsonb_agg(n.key ORDER BY n.first) AS keys, array_agg(n.first ORDER BY n.first) AS firsts FROM named n GROUP BY 1, 2)
-            SELECT b.relation, b.state_column::text, ARRAY(SELECT jsonb_array_elements_text(n.key)), c.queue, n.txid, n.at
+                SELECT n.oid, n.state_column, jsonb_agg(n.key ORDER BY n.first) AS keys,
+                array_agg(n.first ORDER BY n.first) AS firsts FROM named n GROUP BY 1, 2)
+            SELECT b.relation, b.state_column::text, ARRAY(SELECT jsonb_array_elements_text(n.key)), c.queue, n.txid,
+            n.at
               FROM listed l
               JOIN pawl.binding b ON b.relation::oid = l.oid AND b.state_column = l.state_column
               CROSS JOIN LATERAL pawl._claimable_of(b, l.keys) c

@@ -2,11 +2,14 @@
 
 CREATE FUNCTION pawl._snapshot() RETURNS pg_snapshot
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_snapshot';
-COMMENT ON FUNCTION pawl._snapshot() IS 'internal: the transactions that are visible now, by the numbers of the outbox; not the transaction that asks';
+COMMENT ON FUNCTION pawl._snapshot() IS
+'internal: the transactions that are visible now, by the numbers of the outbox; not the transaction that asks';
 
 CREATE FUNCTION pawl.read_events(consumer text, batch integer DEFAULT 1000)
-RETURNS TABLE (txid xid8, relation regclass, state_column text, machine text, machine_version integer, key text[], sort_key integer,
-    from_state text, to_state text, event text, processor text, actor text, correlation_id text, metadata jsonb, at timestamptz, log_id uuid)
+RETURNS TABLE (txid xid8, relation regclass, state_column text, machine text, machine_version integer, key text[],
+    sort_key integer,
+    from_state text, to_state text, event text, processor text, actor text, correlation_id text, metadata jsonb,
+    at timestamptz, log_id uuid)
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 1000 AS 'MODULE_PATHNAME', 'pawl_read_events';
 COMMENT ON FUNCTION pawl.read_events(text, integer) IS
 'Returns the next events of a consumer in the order of commits, without gaps. The position of the consumer is part
@@ -21,7 +24,8 @@ session read meanwhile; 22023 batch out of range; 22004 null.
 Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader that own the consumer.
 Example: SELECT key, to_state FROM pawl.read_events(''mailer'', 100)';
 
-CREATE FUNCTION pawl.create_consumer(consumer text, start text DEFAULT 'now', relations regclass[] DEFAULT NULL) RETURNS void
+CREATE FUNCTION pawl.create_consumer(consumer text, start text DEFAULT 'now', relations regclass[] DEFAULT NULL)
+    RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_create_consumer';
 COMMENT ON FUNCTION pawl.create_consumer(text, text, regclass[]) IS
 'Creates a consumer of the outbox that the current role owns.
@@ -54,19 +58,24 @@ BEGIN
     END IF;
     SELECT c.* INTO found_one FROM pawl.consumer c WHERE c.consumer = name FOR UPDATE;
     IF NOT FOUND THEN
-        PERFORM pawl.raise('PW008', format('unknown consumer "%s"', name), NULL, format('select pawl.create_consumer(%L)', name));
+        PERFORM pawl.raise('PW008', format('unknown consumer "%s"', name), NULL,
+            format('select pawl.create_consumer(%L)', name));
     END IF;
     IF NOT EXISTS (SELECT FROM pg_roles r
-                    WHERE (r.rolname = found_one.owner OR for_operators AND r.rolname = 'pawl_operator') AND pg_has_role(reader, r.oid, 'MEMBER')) THEN
-        PERFORM pawl.raise('42501', format('consumer "%s" belongs to another role', name), format('It belongs to %s.', found_one.owner),
+                    WHERE (r.rolname = found_one.owner OR for_operators AND r.rolname = 'pawl_operator')
+            AND pg_has_role(reader, r.oid, 'MEMBER')) THEN
+        PERFORM pawl.raise('42501', format('consumer "%s" belongs to another role', name),
+            format('It belongs to %s.', found_one.owner),
             format('grant %I to %I', found_one.owner, (SELECT r.rolname FROM pg_roles r WHERE r.oid = reader)));
     END IF;
     RETURN found_one;
 END
 $function$;
-COMMENT ON FUNCTION pawl._lock_consumer(text, oid, boolean) IS 'internal: a consumer, locked; PW008 there is none, 42501 it is another role''s';
+COMMENT ON FUNCTION pawl._lock_consumer(text, oid, boolean) IS
+'internal: a consumer, locked; PW008 there is none, 42501 it is another role''s';
 
--- A table that is gone needs no privilege: the role that named it had it. Row-level security hides rows, so it hides events.
+-- A table that is gone needs no privilege: the role that named it had it. Row-level
+-- security hides rows, so it hides events.
 CREATE FUNCTION pawl._check_readable(relations regclass[], reader oid) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -83,7 +92,8 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._check_readable(regclass[], oid) IS 'internal: rejects tables whose events a role cannot read (42501)';
+COMMENT ON FUNCTION pawl._check_readable(regclass[], oid) IS
+'internal: rejects tables whose events a role cannot read (42501)';
 
 CREATE FUNCTION pawl.may_read_events(relation oid, reader oid) RETURNS boolean
 LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_shows_events';
@@ -103,7 +113,8 @@ DECLARE
     root regclass;
 BEGIN
     IF name IS NULL OR start IS NULL THEN
-        PERFORM pawl.raise('22004', format('%s must not be null', CASE WHEN name IS NULL THEN 'consumer' ELSE 'start' END));
+        PERFORM pawl.raise('22004',
+            format('%s must not be null', CASE WHEN name IS NULL THEN 'consumer' ELSE 'start' END));
     END IF;
     IF name = '' THEN
         PERFORM pawl.raise('22023', 'consumer must not be empty');
@@ -118,9 +129,11 @@ BEGIN
         SELECT b.relation INTO root FROM pawl.binding b
          WHERE b.relation IN (SELECT a FROM pawl._ancestors(wanted) a) AND b.events LIMIT 1;
         IF NOT FOUND THEN
-            IF NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(wanted) a)) THEN
+            IF NOT EXISTS (SELECT FROM pawl.binding b
+                WHERE b.relation IN (SELECT a FROM pawl._ancestors(wanted) a)) THEN
                 PERFORM pawl.raise('42704', format('no machine is enforced on table %s', wanted), NULL,
-                    format('select pawl.enforce(%L, state_column, machine); select pawl.enable_events(%L)', wanted, wanted));
+                    format('select pawl.enforce(%L, state_column, machine); select pawl.enable_events(%L)', wanted,
+                        wanted));
             END IF;
             PERFORM pawl.raise('55000', format('table %s has no events', wanted), NULL,
                 format('select pawl.enable_events(%L)', wanted));
@@ -132,10 +145,12 @@ BEGIN
     VALUES (name, (SELECT r.rolname FROM pg_roles r WHERE r.oid = reader), roots,
             CASE start WHEN 'now' THEN pawl._snapshot() ELSE '1:1:' END);
 EXCEPTION WHEN unique_violation THEN
-    PERFORM pawl.raise('42710', format('consumer "%s" already exists', name), NULL, format('select pawl.drop_consumer(%L)', name));
+    PERFORM pawl.raise('42710', format('consumer "%s" already exists', name), NULL,
+        format('select pawl.drop_consumer(%L)', name));
 END
 $function$;
-COMMENT ON FUNCTION pawl._create_consumer(text, text, regclass[], oid) IS 'internal: pawl.create_consumer with the rights of the extension''s owner';
+COMMENT ON FUNCTION pawl._create_consumer(text, text, regclass[], oid) IS
+'internal: pawl.create_consumer with the rights of the extension''s owner';
 
 -- Whether a transaction has been read by all. Between `seen` and `reading` it is asked no closer.
 CREATE FUNCTION pawl._unread(seen pg_snapshot, slot integer) RETURNS boolean
@@ -144,12 +159,14 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT EXISTS (SELECT FROM pawl.outbox_transactions c
                     WHERE c.slot = _unread.slot
-                      AND (c.txid >= pg_snapshot_xmax(_unread.seen) OR c.txid = ANY (ARRAY(SELECT pg_snapshot_xip(_unread.seen)))))
+                      AND (c.txid >= pg_snapshot_xmax(_unread.seen)
+                          OR c.txid = ANY (ARRAY(SELECT pg_snapshot_xip(_unread.seen)))))
 $function$;
-COMMENT ON FUNCTION pawl._unread(pg_snapshot, integer) IS 'internal: whether a table of the outbox has transactions that are not visible in a snapshot';
+COMMENT ON FUNCTION pawl._unread(pg_snapshot, integer) IS
+'internal: whether a table of the outbox has transactions that are not visible in a snapshot';
 
--- What is about to be removed unread (of these transactions, or all: null) is noted with each consumer, which reads it once. The caller
--- has locked the consumers' rows.
+-- What is about to be removed unread (of these transactions, or all: null) is noted with each consumer, which reads it
+-- once. The caller has locked the consumers' rows.
 CREATE FUNCTION pawl._note_missed(slot integer, gone xid8[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -165,7 +182,8 @@ BEGIN
              WHERE (t.txid >= pg_snapshot_xmax($1) OR t.txid = ANY (ARRAY(SELECT pg_snapshot_xip($1))))
                AND ($2 IS NULL OR NOT pg_visible_in_snapshot(t.txid, $2) OR (t.place, t.txid, e.n) > ($3, $4, $5))
                AND ($6 IS NULL OR t.txid = ANY ($6)) AND ($7 IS NULL OR e.relation = ANY ($7))$query$, slot)
-           INTO lost, latest USING reader.seen, reader.reading, reader.place, reader.place_txid, reader.place_n, gone, reader.relations;
+           INTO lost, latest
+           USING reader.seen, reader.reading, reader.place, reader.place_txid, reader.place_n, gone, reader.relations;
         IF lost > 0 THEN
             UPDATE pawl.consumer c SET missed = c.missed + lost, missed_until = greatest(c.missed_until, latest)
              WHERE c.consumer = reader.consumer;
@@ -173,10 +191,12 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._note_missed(integer, xid8[]) IS 'internal: notes what consumers lose when a table of the outbox is emptied';
+COMMENT ON FUNCTION pawl._note_missed(integer, xid8[]) IS
+'internal: notes what consumers lose when a table of the outbox is emptied';
 
--- Truncates a table of the outbox when nothing in it is wanted, and returns how many events it had. Locks are taken in the order in
--- which readers take them: consumers, then events, then transactions. It does not wait long for other sessions.
+-- Truncates a table of the outbox when nothing in it is wanted, and returns how many events it had. Locks are taken in
+-- the order in which readers take them: consumers, then events, then transactions. It
+-- does not wait long for other sessions.
 CREATE FUNCTION pawl._truncate_slot(slot integer, before timestamptz) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -188,7 +208,8 @@ DECLARE
     newest timestamptz;
 BEGIN
     IF wanted THEN
-        SELECT c.at INTO newest FROM pawl.outbox_transactions c WHERE c.slot = _truncate_slot.slot ORDER BY c.place DESC LIMIT 1;
+        SELECT c.at INTO newest FROM pawl.outbox_transactions c WHERE c.slot = _truncate_slot.slot
+            ORDER BY c.place DESC LIMIT 1;
         IF before IS NULL OR newest >= before THEN
             RETURN 0;
         END IF;
@@ -196,7 +217,8 @@ BEGIN
     END IF;
     EXECUTE format('LOCK TABLE pawl.outbox_%1$s, pawl.outbox_commit_%1$s IN ACCESS EXCLUSIVE MODE', slot);
     -- all transactions that wrote here have ended: look again
-    EXECUTE format('SELECT coalesce(sum(t.events), 0), max(t.at) FROM pawl.outbox_commit_%s t', slot) INTO removed, newest;
+    EXECUTE format('SELECT coalesce(sum(t.events), 0), max(t.at) FROM pawl.outbox_commit_%s t', slot)
+        INTO removed, newest;
     IF EXISTS (SELECT FROM pawl.consumer c WHERE pawl._unread(c.seen, slot)) THEN
         IF NOT wanted OR newest >= before THEN
             RETURN 0;
@@ -209,9 +231,11 @@ EXCEPTION WHEN lock_not_available THEN
     RETURN 0;  -- another time
 END
 $function$;
-COMMENT ON FUNCTION pawl._truncate_slot(integer, timestamptz) IS 'internal: empties a table of the outbox if nothing in it is wanted';
+COMMENT ON FUNCTION pawl._truncate_slot(integer, timestamptz) IS
+'internal: empties a table of the outbox if nothing in it is wanted';
 
--- The same for the table that is written, while it is small. What to remove is decided first: a prepared transaction may commit meanwhile.
+-- The same for the table that is written, while it is small. What to remove is decided
+-- first: a prepared transaction may commit meanwhile.
 CREATE FUNCTION pawl._trim_slot(slot integer, before timestamptz) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -240,13 +264,15 @@ EXCEPTION WHEN lock_not_available THEN
     RETURN 0;
 END
 $function$;
-COMMENT ON FUNCTION pawl._trim_slot(integer, timestamptz) IS 'internal: deletes what is not wanted from a small table of the outbox';
+COMMENT ON FUNCTION pawl._trim_slot(integer, timestamptz) IS
+'internal: deletes what is not wanted from a small table of the outbox';
 
 CREATE FUNCTION pawl._slot_size(slot integer) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT pg_relation_size(format('pawl.outbox_%s', slot)::regclass) + pg_relation_size(format('pawl.outbox_commit_%s', slot)::regclass)
+    SELECT pg_relation_size(format('pawl.outbox_%s', slot)::regclass)
+        + pg_relation_size(format('pawl.outbox_commit_%s', slot)::regclass)
 $function$;
 COMMENT ON FUNCTION pawl._slot_size(integer) IS 'internal: the bytes of a table of the outbox, 0 once it is truncated';
 

@@ -232,7 +232,8 @@ BEGIN
     END IF;
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', log);
     EXECUTE format('SELECT min(format(''row %%s changed from %%s to %%s in version %%s'', %s, '
-                   'coalesce(quote_ident(l.from_state), ''nothing''), coalesce(quote_ident(l.to_state), ''nothing''), l.machine_version)) '
+                   'coalesce(quote_ident(l.from_state), ''nothing''), coalesce(quote_ident(l.to_state), ''nothing''), '
+                   'l.machine_version)) '
                    'FROM %s l WHERE %s',
                    pawl._key_label('l', bound.log_key_columns), log, pawl._foreign_change('l')) INTO problem
                        USING bound.machine;

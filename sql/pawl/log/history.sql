@@ -8,8 +8,8 @@ DECLARE
     bound pawl.binding := pawl._binding(relation, state_column);
 BEGIN
     IF bound.history IS NULL THEN
-        PERFORM pawl.raise('55000', format('table %s has no log of column "%s"', bound.relation, bound.state_column), NULL,
-            format('select pawl.enable_log(%L, %L)', bound.relation, bound.state_column));
+        PERFORM pawl.raise('55000', format('table %s has no log of column "%s"', bound.relation, bound.state_column),
+            NULL, format('select pawl.enable_log(%L, %L)', bound.relation, bound.state_column));
     END IF;
     RETURN bound;
 END
@@ -30,21 +30,22 @@ COMMENT ON FUNCTION pawl.base_type(oid) IS
 'Returns the type that a domain is over, or the type itself. type: its OID. Errors: none. Privileges: all roles.
 Example: SELECT pawl.base_type(''information_schema.sql_identifier''::regtype)';
 
--- A condition that a log row belongs to a key, given as text[] in $1. Every value is read as its column's own type, or the type
--- below a domain, whose CHECK is code of the table's owner and must not run in a look-up.
+-- A condition that a log row belongs to a key, given as text[] in $1. Every value is read as its column's own type, or
+-- the type below a domain, whose CHECK is code of the table's owner and must not run in a look-up.
 CREATE FUNCTION pawl._of_subject(bound pawl.binding) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT string_agg(format('pawl.same_value(l.%I, %s)', k.name, pawl.value_expression(format('($1)[%s]', k.n), a.atttypid, a.atttypmod)), ' AND ' ORDER BY k.n)
+    SELECT string_agg(format('pawl.same_value(l.%I, %s)', k.name,
+                pawl.value_expression(format('($1)[%s]', k.n), a.atttypid, a.atttypmod)), ' AND ' ORDER BY k.n)
       FROM unnest(bound.log_key_columns) WITH ORDINALITY k(name, n)
       JOIN pg_attribute a ON a.attrelid = bound.history AND a.attname = k.name
 $function$;
 COMMENT ON FUNCTION pawl._of_subject(pawl.binding) IS 'internal: a condition on the key of a log row';
 
 CREATE FUNCTION pawl.history(relation regclass, key anycompatible, state_column name DEFAULT NULL)
-RETURNS TABLE (sort_key integer, from_state text, to_state text, event text, processor text, actor text, correlation_id text,
-    metadata jsonb, machine_version integer, created_at timestamptz, most_recent boolean, id uuid)
+RETURNS TABLE (sort_key integer, from_state text, to_state text, event text, processor text, actor text,
+    correlation_id text, metadata jsonb, machine_version integer, created_at timestamptz, most_recent boolean, id uuid)
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -54,9 +55,10 @@ DECLARE
     key_text text[] := pawl._key_text(bound.relation, key, bound.state_column);
 BEGIN
     RETURN QUERY EXECUTE format(
-        'SELECT l.sort_key, l.from_state, l.to_state, l.event, l.processor, l.actor, l.correlation_id, l.metadata, l.machine_version, '
-        'l.created_at, lead(l.sort_key) OVER (ORDER BY l.sort_key) IS NULL, l.id FROM %s l WHERE %s ORDER BY l.sort_key',
-        bound.history, pawl._of_subject(bound)) USING key_text;
+        'SELECT l.sort_key, l.from_state, l.to_state, l.event, l.processor, l.actor, l.correlation_id, l.metadata, '
+        'l.machine_version, '
+        'l.created_at, lead(l.sort_key) OVER (ORDER BY l.sort_key) IS NULL, l.id FROM %s l WHERE %s ORDER '
+        'BY l.sort_key', bound.history, pawl._of_subject(bound)) USING key_text;
 END
 $function$;
 COMMENT ON FUNCTION pawl.history(regclass, anycompatible, name) IS
@@ -69,7 +71,8 @@ Errors: 55000 no log; 42704 no binding; 22023 several bindings, or a key of anot
 all roles; needs SELECT on the log.
 Example: SELECT sort_key, event, to_state FROM pawl.history(''orders'', 1)';
 
-CREATE FUNCTION pawl.state_at(relation regclass, key anycompatible, at timestamptz, state_column name DEFAULT NULL) RETURNS text
+CREATE FUNCTION pawl.state_at(relation regclass, key anycompatible, at timestamptz, state_column name DEFAULT NULL)
+    RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -89,7 +92,8 @@ BEGIN
     IF entries = 0 AND has_table_privilege(anchors, 'SELECT') THEN  -- of what was pruned the last entry is known
         bound.log_key_columns := pawl._anchor_keys(bound, anchors);
         bound.history := anchors;
-        EXECUTE format('SELECT l.to_state FROM %s l WHERE %s AND l.created_at <= $2', anchors, pawl._of_subject(bound)) INTO answer USING key_text, at;
+        EXECUTE format('SELECT l.to_state FROM %s l WHERE %s AND l.created_at <= $2', anchors, pawl._of_subject(bound))
+            INTO answer USING key_text, at;
     END IF;
     RETURN answer;
 END
@@ -103,7 +107,8 @@ all roles; needs SELECT on the log.
 Example: SELECT pawl.state_at(''orders'', 1, now() - interval ''1 hour'')';
 
 CREATE FUNCTION pawl.set_context(processor text DEFAULT NULL, event text DEFAULT NULL, correlation_id text DEFAULT NULL,
-    metadata jsonb DEFAULT NULL, token bigint DEFAULT NULL, delay interval DEFAULT NULL, traceparent text DEFAULT NULL, tracestate text DEFAULT NULL)
+    metadata jsonb DEFAULT NULL, token bigint DEFAULT NULL, delay interval DEFAULT NULL, traceparent text DEFAULT NULL,
+    tracestate text DEFAULT NULL)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -111,7 +116,8 @@ AS $function$
 BEGIN
     IF traceparent IS NOT NULL THEN
         -- a state belongs to its parent
-        PERFORM set_config('pawl.traceparent', traceparent, true), set_config('pawl.tracestate', coalesce(tracestate, ''), true);
+        PERFORM set_config('pawl.traceparent', traceparent, true),
+            set_config('pawl.tracestate', coalesce(tracestate, ''), true);
     ELSIF tracestate IS NOT NULL THEN
         PERFORM set_config('pawl.tracestate', tracestate, true);
     END IF;

@@ -18,31 +18,36 @@ CREATE TABLE pawl.redaction (
 SELECT pg_catalog.pg_extension_config_dump('pawl.redaction', '');
 COMMENT ON TABLE pawl.redaction IS 'what pawl.redact has replaced, and why; nothing in it can be changed';
 COMMENT ON COLUMN pawl.redaction.log IS 'the log whose entries were changed; null: the table kept none';
-COMMENT ON COLUMN pawl.redaction.entries IS 'entries of the log with a value that was replaced; results: of the audit; events: of the outbox';
-CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON pawl.redaction FOR EACH STATEMENT EXECUTE FUNCTION pawl.protect_record();
-CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON pawl.redaction FOR EACH STATEMENT EXECUTE FUNCTION pawl.protect_record();
+COMMENT ON COLUMN pawl.redaction.entries IS
+'entries of the log with a value that was replaced; results: of the audit; events: of the outbox';
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON pawl.redaction
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl.protect_record();
+CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON pawl.redaction
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl.protect_record();
 
 -- For pawl.verify, which reads a table as its owner.
 CREATE VIEW pawl._redactions WITH (security_barrier = true) AS
     SELECT x.log, x.key, x.fields FROM pawl.redaction x WHERE pawl._owns(x.log);
 COMMENT ON VIEW pawl._redactions IS 'internal: what was redacted in the logs that you own';
 
--- A field as pawl.redaction has it, null where it is none: processor, correlation_id, metadata, metadata.<key>, metadata and a JSON Pointer
--- of two keys or more, or audit.<column>.
+-- A field as pawl.redaction has it, null where it is none: processor, correlation_id, metadata, metadata.<key>,
+-- metadata and a JSON Pointer of two keys or more, or audit.<column>.
 CREATE FUNCTION pawl._redact_field(field text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT CASE WHEN field IN ('processor', 'correlation_id', 'metadata') OR field ^@ 'metadata.' OR field ^@ 'audit.' THEN field
+    SELECT CASE WHEN field IN ('processor', 'correlation_id', 'metadata') OR field ^@ 'metadata.'
+        OR field ^@ 'audit.' THEN field
                 WHEN NOT field ^@ 'metadata/' OR field ~ '~([^01]|$)' THEN NULL
                 WHEN strpos(substr(field, 10), '/') > 0 THEN field
                 ELSE 'metadata.' || replace(replace(substr(field, 10), '~1', '/'), '~0', '~') END
 $function$;
-COMMENT ON FUNCTION pawl._redact_field(text) IS 'internal: the one form of a field that can be redacted; null: it is none';
+COMMENT ON FUNCTION pawl._redact_field(text) IS
+'internal: the one form of a field that can be redacted; null: it is none';
 
 -- A member of metadata with the fields in it replaced. kept: the salts of what is left of it.
-CREATE FUNCTION pawl._redact_member(field text, pointer text, fields text[], salt bytea, salts jsonb, chained boolean, INOUT value jsonb, OUT kept jsonb,
-    OUT changed boolean)
+CREATE FUNCTION pawl._redact_member(field text, pointer text, fields text[], salt bytea, salts jsonb, chained boolean,
+    INOUT value jsonb, OUT kept jsonb, OUT changed boolean)
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -64,8 +69,10 @@ BEGIN
         kept := pawl._kept_salt(field, salt, salts);
     END IF;
     IF jsonb_typeof(value) = 'object' THEN
-        FOR inner_member IN SELECT m.key, m.value, pawl._pointer(_redact_member.pointer, m.key) AS pointer FROM jsonb_each(value) m LOOP
-            redacted := pawl._redact_member(inner_member.pointer, inner_member.pointer, fields, salt, salts, chained, inner_member.value);
+        FOR inner_member IN SELECT m.key, m.value, pawl._pointer(_redact_member.pointer, m.key) AS pointer
+            FROM jsonb_each(value) m LOOP
+            redacted := pawl._redact_member(inner_member.pointer, inner_member.pointer, fields, salt, salts, chained,
+                inner_member.value);
             kept := kept || redacted.kept;
             IF redacted.changed THEN
                 value := value || jsonb_build_object(inner_member.key, redacted.value);
@@ -75,25 +82,30 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._redact_member(text, text, text[], bytea, jsonb, boolean, jsonb) IS 'internal: what a member of metadata becomes by pawl.redact';
+COMMENT ON FUNCTION pawl._redact_member(text, text, text[], bytea, jsonb, boolean, jsonb) IS
+'internal: what a member of metadata becomes by pawl.redact';
 
 CREATE FUNCTION pawl._kept_salt(field text, salt bytea, salts jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT jsonb_build_object(field, CASE WHEN salt IS NULL THEN salts ->> field ELSE encode(sha256(salt || convert_to(field, 'UTF8')), 'hex') END)
+    SELECT jsonb_build_object(field,
+        CASE WHEN salt IS NULL THEN salts ->> field ELSE encode(sha256(salt || convert_to(field, 'UTF8')), 'hex') END)
 $function$;
-COMMENT ON FUNCTION pawl._kept_salt(text, bytea, jsonb) IS 'internal: the salt of a field that is left when others are redacted';
+COMMENT ON FUNCTION pawl._kept_salt(text, bytea, jsonb) IS
+'internal: the salt of a field that is left when others are redacted';
 
--- The values of one entry with those of the fields replaced. chained: the salts are those of the entry, and say which were replaced before.
-CREATE FUNCTION pawl._redacted(fields text[], INOUT processor text, INOUT correlation_id text, INOUT metadata jsonb, INOUT salt bytea,
-    INOUT salts jsonb, chained boolean, OUT changed boolean)
+-- The values of one entry with those of the fields replaced. chained: the salts are those
+-- of the entry, and say which were replaced before.
+CREATE FUNCTION pawl._redacted(fields text[], INOUT processor text, INOUT correlation_id text, INOUT metadata jsonb,
+    INOUT salt bytea, INOUT salts jsonb, chained boolean, OUT changed boolean)
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     is_object constant boolean := coalesce(jsonb_typeof(metadata) = 'object', false);
-    targets constant text[] := fields || CASE WHEN is_object AND 'metadata' = ANY (fields) THEN ARRAY(SELECT 'metadata.' || k FROM jsonb_object_keys(metadata) k) END;
+    targets constant text[] := fields || CASE WHEN is_object
+        AND 'metadata' = ANY (fields) THEN ARRAY(SELECT 'metadata.' || k FROM jsonb_object_keys(metadata) k) END;
     kept jsonb := '{}';
     field text;
     value text;
@@ -103,7 +115,8 @@ DECLARE
 BEGIN
     changed := false;
     FOREACH field IN ARRAY '{processor,correlation_id,metadata}'::text[] LOOP
-        value := CASE field WHEN 'processor' THEN processor WHEN 'correlation_id' THEN correlation_id WHEN 'metadata' THEN CASE WHEN NOT is_object THEN metadata::text END END;
+        value := CASE field WHEN 'processor' THEN processor WHEN 'correlation_id' THEN correlation_id
+            WHEN 'metadata' THEN CASE WHEN NOT is_object THEN metadata::text END END;
         CONTINUE WHEN value IS NULL OR chained AND salt IS NULL AND NOT salts ? field;
         IF field = ANY (fields) THEN
             CONTINUE WHEN NOT chained AND value ~ '^"?redacted:[0-9a-f]{64}"?$';
@@ -118,7 +131,8 @@ BEGIN
     END LOOP;
     IF is_object THEN
         FOR member IN SELECT m.key, m.value FROM jsonb_each(metadata) m LOOP
-            redacted := pawl._redact_member('metadata.' || member.key, pawl._pointer('metadata', member.key), targets, salt, salts, chained, member.value);
+            redacted := pawl._redact_member('metadata.' || member.key, pawl._pointer('metadata', member.key), targets,
+                salt, salts, chained, member.value);
             kept := kept || redacted.kept;
             IF redacted.changed THEN
                 metadata := metadata || jsonb_build_object(member.key, redacted.value);
@@ -132,34 +146,43 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._redacted(text[], text, text, jsonb, bytea, jsonb, boolean) IS 'internal: what a log entry becomes by pawl.redact';
+COMMENT ON FUNCTION pawl._redacted(text[], text, text, jsonb, bytea, jsonb, boolean) IS
+'internal: what a log entry becomes by pawl.redact';
 
 -- The fields of a chained entry that were redacted, and are not among those that pawl.redaction has of it.
-CREATE FUNCTION pawl._unrecorded(processor text, correlation_id text, metadata jsonb, salts jsonb, recorded text[]) RETURNS text[]
+CREATE FUNCTION pawl._unrecorded(processor text, correlation_id text, metadata jsonb, salts jsonb, recorded text[])
+    RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     WITH RECURSIVE part(field, pointer, value) AS (
-        SELECT f.field, NULL, f.value FROM (VALUES ('processor', to_jsonb(processor)), ('correlation_id', to_jsonb(correlation_id)),
-               ('metadata', CASE WHEN jsonb_typeof(metadata) <> 'object' THEN metadata END)) f(field, value) WHERE f.value IS NOT NULL
+        SELECT f.field, NULL, f.value
+        FROM (VALUES ('processor', to_jsonb(processor)), ('correlation_id', to_jsonb(correlation_id)),
+               ('metadata', CASE WHEN jsonb_typeof(metadata) <> 'object' THEN metadata END)) f(field, value)
+        WHERE f.value IS NOT NULL
         UNION ALL
         SELECT 'metadata.' || m.key, pawl._pointer('metadata', m.key), m.value
           FROM jsonb_each(CASE WHEN jsonb_typeof(metadata) = 'object' THEN metadata ELSE '{}' END) m
         UNION ALL
         SELECT i.pointer, i.pointer, i.value
           FROM part p CROSS JOIN LATERAL (SELECT pawl._pointer(p.pointer, m.key) AS pointer, m.value
-                                            FROM jsonb_each(CASE WHEN jsonb_typeof(p.value) = 'object' AND p.pointer IS NOT NULL THEN p.value ELSE '{}' END) m) i
+              FROM jsonb_each(CASE WHEN jsonb_typeof(p.value) = 'object'
+            AND p.pointer IS NOT NULL THEN p.value ELSE '{}' END) m) i
          WHERE salts ? p.field)
     SELECT coalesce(array_agg(p.field ORDER BY p.field COLLATE "C"), '{}') FROM part p
      WHERE NOT salts ? p.field
        AND (p.field = ANY (recorded) OR p.field ^@ 'metadata.' AND 'metadata' = ANY (recorded)) IS NOT TRUE
 $function$;
-COMMENT ON FUNCTION pawl._unrecorded(text, text, jsonb, jsonb, text[]) IS 'internal: what was redacted in an entry of a hash chain by none of these fields';
+COMMENT ON FUNCTION pawl._unrecorded(text, text, jsonb, jsonb, text[]) IS
+'internal: what was redacted in an entry of a hash chain by none of these fields';
 
--- The statements of pawl.redact. find_row and find_entry give the place of the row and of an entry of it; key_at and key_in the key at a place as the
--- log entry has it. $1: the key; $2: the fields; $3 to $5: ids, processors and correlation ids of the entries that were changed.
-CREATE FUNCTION pawl._redact_plan(relation oid, state_column name, fields text[], OUT log oid, OUT audit oid, OUT find_row text, OUT key_at text,
-    OUT find_entry text, OUT key_in text, OUT redact_log text, OUT redact_results text, OUT redact_rest text, OUT redact_copies text)
+-- The statements of pawl.redact. find_row and find_entry give the place of the row and of an entry of it; key_at and
+-- key_in the key at a place as the log entry has it. $1: the key; $2: the fields; $3 to $5: ids, processors and
+-- correlation ids of the entries that were changed.
+CREATE FUNCTION pawl._redact_plan(relation oid, state_column name, fields text[], OUT log oid, OUT audit oid,
+    OUT find_row text, OUT key_at text,
+    OUT find_entry text, OUT key_in text, OUT redact_log text, OUT redact_results text, OUT redact_rest text,
+    OUT redact_copies text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -170,29 +193,36 @@ DECLARE
     as_log pawl.binding;
     a pawl.audit_binding;
 BEGIN
-    SELECT b.* INTO bound FROM pawl.binding b WHERE b.relation = _redact_plan.relation AND b.state_column = _redact_plan.state_column;
+    SELECT b.* INTO bound FROM pawl.binding b
+        WHERE b.relation = _redact_plan.relation AND b.state_column = _redact_plan.state_column;
     as_table := bound;
     as_table.history := bound.relation;
     as_table.log_key_columns := bound.key_columns;
-    find_row := format('SELECT l.tableoid, l.ctid FROM %s l WHERE %s FOR NO KEY UPDATE', bound.relation, pawl._of_subject(as_table));
-    key_at := format('SELECT %s FROM %s l WHERE l.tableoid = $1 AND l.ctid = $2', pawl._key_array('l', bound.key_columns), bound.relation);
+    find_row := format('SELECT l.tableoid, l.ctid FROM %s l WHERE %s FOR NO KEY UPDATE', bound.relation,
+        pawl._of_subject(as_table));
+    key_at := format('SELECT %s FROM %s l WHERE l.tableoid = $1 AND l.ctid = $2',
+        pawl._key_array('l', bound.key_columns), bound.relation);
     log := bound.history;
     IF log IS NULL THEN
         RETURN;
     END IF;
-    find_entry := format('SELECT l.tableoid, l.ctid FROM %s l WHERE %s LIMIT 1', bound.history, pawl._of_subject(bound));
-    key_in := format('SELECT %s FROM %s l WHERE l.tableoid = $1 AND l.ctid = $2', pawl._key_array('l', bound.log_key_columns), bound.history);
+    find_entry := format('SELECT l.tableoid, l.ctid FROM %s l WHERE %s LIMIT 1', bound.history,
+        pawl._of_subject(bound));
+    key_in := format('SELECT %s FROM %s l WHERE l.tableoid = $1 AND l.ctid = $2',
+        pawl._key_array('l', bound.log_key_columns), bound.history);
     redact_log := format($statement$
         WITH changed AS (
             UPDATE %1$s l SET processor = r.processor, correlation_id = r.correlation_id, metadata = r.metadata %2$s
               FROM (SELECT l.tableoid AS part, l.ctid AS place, r.*
-                      FROM %1$s l CROSS JOIN LATERAL pawl._redacted($2, l.processor, l.correlation_id, l.metadata, %3$s) r
+                      FROM %1$s l
+                      CROSS JOIN LATERAL pawl._redacted($2, l.processor, l.correlation_id, l.metadata, %3$s) r
                      WHERE %4$s AND r.changed) r
              WHERE l.tableoid = r.part AND l.ctid = r.place RETURNING l.id, l.processor, l.correlation_id, l.metadata)
-        SELECT count(*), coalesce(array_agg(c.id), '{}'), coalesce(array_agg(c.processor), '{}'), coalesce(array_agg(c.correlation_id), '{}'),
-               coalesce(array_agg(c.metadata), '{}') FROM changed c$statement$,
+        SELECT count(*), coalesce(array_agg(c.id), '{}'), coalesce(array_agg(c.processor), '{}'),
+        coalesce(array_agg(c.correlation_id), '{}'), coalesce(array_agg(c.metadata), '{}') FROM changed c$statement$,
         bound.history, CASE WHEN bound.hash_chain THEN ', salt = r.salt, salts = r.salts' END,
-        CASE WHEN bound.hash_chain THEN 'l.salt, l.salts, true' ELSE 'uuid_send(gen_random_uuid()), NULL, false' END, pawl._of_subject(bound));
+        CASE WHEN bound.hash_chain THEN 'l.salt, l.salts, true' ELSE 'uuid_send(gen_random_uuid()), NULL, false' END,
+        pawl._of_subject(bound));
     SELECT b.* INTO a FROM pawl.audit_binding b JOIN pg_class c ON c.oid = b.audit WHERE b.log = bound.history;
     IF NOT FOUND THEN
         RETURN;
@@ -205,30 +235,35 @@ BEGIN
         WITH changed AS (
             UPDATE %s l SET worker = r.processor, correlation_id = r.correlation_id
               FROM unnest($3, $4, $5) r(id, processor, correlation_id)
-             WHERE %s AND l.transition_id = r.id AND (l.worker, l.correlation_id) IS DISTINCT FROM (r.processor, r.correlation_id) RETURNING 1)
+             WHERE %s AND l.transition_id = r.id
+                 AND (l.worker, l.correlation_id) IS DISTINCT FROM (r.processor, r.correlation_id) RETURNING 1)
         SELECT count(*) FROM changed$statement$, a.audit, pawl._of_subject(as_log));
     -- of entries that were pruned
     redact_rest := format($statement$
         WITH changed AS (
             UPDATE %1$s l SET worker = r.processor, correlation_id = r.correlation_id
               FROM (SELECT l.tableoid AS part, l.ctid AS place, r.*
-                      FROM %1$s l CROSS JOIN LATERAL pawl._redacted($2, l.worker, l.correlation_id, NULL, uuid_send(gen_random_uuid()), NULL, false) r
+                      FROM %1$s l CROSS JOIN LATERAL pawl._redacted($2, l.worker, l.correlation_id, NULL,
+                          uuid_send(gen_random_uuid()), NULL, false) r
                      WHERE %2$s AND r.changed) r
              WHERE l.tableoid = r.part AND l.ctid = r.place RETURNING 1)
         SELECT count(*) FROM changed$statement$, a.audit, pawl._of_subject(as_log));
     -- of the columns that are copied from the row: text becomes a digest, for other types there is none
-    SELECT format('WITH changed AS (UPDATE %s l SET (%s) = ROW(%s) WHERE %s AND (%s) RETURNING 1) SELECT count(*) FROM changed',
+    SELECT format(
+        'WITH changed AS (UPDATE %s l SET (%s) = ROW(%s) WHERE %s AND (%s) RETURNING 1) SELECT count(*) FROM changed',
                   a.audit, string_agg(quote_ident(x.attname), ', ' ORDER BY x.attnum),
                   string_agg(CASE WHEN x.atttypid = 'text'::regtype THEN format(
                       'CASE WHEN l.%1$I ~ %2$L THEN l.%1$I '
                       'ELSE ''redacted:'' || pawl._commitment(%3$L, l.%1$I, uuid_send(gen_random_uuid()), NULL) END',
-                      x.attname, '^redacted:[0-9a-f]{64}$', 'audit.' || x.attname) ELSE 'NULL' END, ', ' ORDER BY x.attnum),
-                  pawl._of_subject(as_log),
-                  string_agg(CASE WHEN x.atttypid = 'text'::regtype THEN format('l.%I !~ %L', x.attname, '^redacted:[0-9a-f]{64}$')
+                      x.attname, '^redacted:[0-9a-f]{64}$', 'audit.' || x.attname) ELSE 'NULL' END, ', '
+                      ORDER BY x.attnum), pawl._of_subject(as_log),
+                  string_agg(CASE
+                      WHEN x.atttypid = 'text'::regtype THEN format('l.%I !~ %L', x.attname, '^redacted:[0-9a-f]{64}$')
                                   ELSE format('l.%I IS NOT NULL', x.attname) END, ' OR ' ORDER BY x.attnum))
       INTO redact_copies
       FROM pg_attribute x
-     WHERE x.attrelid = a.audit AND x.attname = ANY (a.audit_parent_columns) AND x.attname <> ALL (a.key_columns) AND NOT x.attisdropped
+     WHERE x.attrelid = a.audit AND x.attname = ANY (a.audit_parent_columns) AND x.attname <> ALL (a.key_columns)
+         AND NOT x.attisdropped
        AND 'audit.' || x.attname = ANY (fields)
     HAVING count(*) > 0;
 END
@@ -239,7 +274,8 @@ CREATE FUNCTION pawl._redact(relation oid, state_column name, key text[], fields
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_redact';
 COMMENT ON FUNCTION pawl._redact(oid, name, text[], text[], text) IS 'internal: see pawl.redact';
 
-CREATE FUNCTION pawl.redact(relation regclass, key anycompatible, fields text[], reason text, state_column name DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION pawl.redact(relation regclass, key anycompatible, fields text[], reason text,
+        state_column name DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -257,13 +293,15 @@ BEGIN
     ELSIF cardinality(fields) = 0 THEN
         PERFORM pawl.raise('22023', 'fields must not be empty');
     END IF;
-    SELECT array_agg(pawl._redact_field(f.field) ORDER BY f.n), min(f.field) FILTER (WHERE pawl._redact_field(f.field) IS NULL
+    SELECT array_agg(pawl._redact_field(f.field) ORDER BY f.n),
+        min(f.field) FILTER (WHERE pawl._redact_field(f.field) IS NULL
                OR f.field ^@ 'audit.' AND NOT EXISTS (SELECT FROM pawl.audit_binding a WHERE a.log = bound.history
-                                                         AND substr(f.field, 7) = ANY (a.audit_parent_columns) AND substr(f.field, 7) <> ALL (a.key_columns)))
+                   AND substr(f.field, 7) = ANY (a.audit_parent_columns) AND substr(f.field, 7) <> ALL (a.key_columns)))
       INTO named, unknown FROM unnest(fields) WITH ORDINALITY f(field, n);
     IF unknown IS NOT NULL THEN
         PERFORM pawl.raise('22023', format('"%s" is not a field that can be redacted', unknown),
-            'Fields are processor, correlation_id, metadata (all of it), metadata.<key> (one key of its top level), metadata/<key>/<key> (one below it, as a JSON Pointer), '
+            'Fields are processor, correlation_id, metadata (all of it), metadata.<key> (one key of its top level), '
+            'metadata/<key>/<key> (one below it, as a JSON Pointer), '
             'audit.<column> (a column that the audit copies from the row, and that is not of the key).');
     END IF;
     PERFORM pawl._check_isolation('pawl.redact');
@@ -272,9 +310,11 @@ BEGIN
     ELSIF bound.hash_chain AND NOT pawl._is_salted(bound.history) THEN
         PERFORM pawl.raise('55000', format('the hash chain of %s has no salts', bound.history),
             'It was created by version 0.0.1 and covers the values themselves.',
-            format('begin another log: select pawl.enable_log(%L, %L, log_name => ...)', bound.relation, bound.state_column));
+            format('begin another log: select pawl.enable_log(%L, %L, log_name => ...)', bound.relation,
+                bound.state_column));
     END IF;
-    RETURN pawl._redact(bound.relation, bound.state_column, pawl._key_text(bound.relation, key, bound.state_column), named, reason);
+    RETURN pawl._redact(bound.relation, bound.state_column, pawl._key_text(bound.relation, key, bound.state_column),
+        named, reason);
 END
 $function$;
 COMMENT ON FUNCTION pawl.redact(regclass, anycompatible, text[], text, name) IS

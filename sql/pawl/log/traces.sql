@@ -1,6 +1,7 @@
 -- Traces: columns by which a row tells to which W3C trace it belongs.
 
-CREATE FUNCTION pawl.set_trace(relation regclass, traceparent name, tracestate name DEFAULT NULL, state_column name DEFAULT NULL) RETURNS void
+CREATE FUNCTION pawl.set_trace(relation regclass, traceparent name, tracestate name DEFAULT NULL,
+        state_column name DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -13,17 +14,20 @@ BEGIN
         PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation));
     END IF;
     IF set_trace.traceparent IS NULL AND set_trace.tracestate IS NOT NULL THEN
-        PERFORM pawl.raise('22004', 'a tracestate needs a traceparent', NULL, 'select pawl.set_trace(relation, ''traceparent'', ''tracestate'')');
+        PERFORM pawl.raise('22004', 'a tracestate needs a traceparent', NULL,
+            'select pawl.set_trace(relation, ''traceparent'', ''tracestate'')');
     END IF;
     SELECT n.name, t.typname INTO problem
       FROM unnest(named) n(name)
-      LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = n.name AND a.attnum > 0 AND NOT a.attisdropped
+      LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = n.name AND a.attnum > 0
+          AND NOT a.attisdropped
       LEFT JOIN pg_type t ON t.oid = a.atttypid
-     WHERE coalesce(nullif(t.typbasetype, 0), t.oid) IS DISTINCT FROM 'text'::regtype AND coalesce(nullif(t.typbasetype, 0), t.oid) IS DISTINCT FROM 'varchar'::regtype
+     WHERE coalesce(nullif(t.typbasetype, 0), t.oid) IS DISTINCT FROM 'text'::regtype
+         AND coalesce(nullif(t.typbasetype, 0), t.oid) IS DISTINCT FROM 'varchar'::regtype
      LIMIT 1;
     IF FOUND AND problem.typname IS NULL THEN
-        PERFORM pawl.raise('42703', format('column "%s" of table %s does not exist', problem.name, bound.relation), NULL,
-            format('alter table %s add column %I text', bound.relation, problem.name));
+        PERFORM pawl.raise('42703', format('column "%s" of table %s does not exist', problem.name, bound.relation),
+            NULL, format('alter table %s add column %I text', bound.relation, problem.name));
     ELSIF FOUND THEN
         PERFORM pawl.raise('42804', format('column "%s" of table %s cannot hold a trace', problem.name, bound.relation),
             format('Its type is %s; it must be text or varchar, or a domain over one of them.', problem.typname));

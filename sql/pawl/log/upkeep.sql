@@ -10,7 +10,8 @@ CREATE TABLE pawl.log_upkeep (
     declared_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     declared_by text NOT NULL DEFAULT CURRENT_USER
 );
-COMMENT ON TABLE pawl.log_upkeep IS 'what pawl.tend_logs does for a log or an audit; written by pawl.keep_log and pawl.keep_audit, and deleted with it';
+COMMENT ON TABLE pawl.log_upkeep IS
+'what pawl.tend_logs does for a log or an audit; written by pawl.keep_log and pawl.keep_audit, and deleted with it';
 COMMENT ON COLUMN pawl.log_upkeep.log IS 'a log, or the audit of one';
 COMMENT ON COLUMN pawl.log_upkeep.keep IS 'what is older is pruned; null: nothing is';
 COMMENT ON COLUMN pawl.log_upkeep.only_terminal IS 'as pawl.prune_log has it; says nothing of an audit';
@@ -46,8 +47,8 @@ COMMENT ON FUNCTION pawl._upkeep_check() IS 'internal: checks the right to decla
 CREATE TRIGGER owners_only BEFORE INSERT OR UPDATE OR DELETE ON pawl.log_upkeep
     FOR EACH ROW EXECUTE FUNCTION pawl._upkeep_check();
 
--- A declaration replaces the one before; an empty one removes it. SECURITY DEFINER because a role that can INSERT need not be
--- one who may DELETE; it runs after the check above.
+-- A declaration replaces the one before; an empty one removes it. SECURITY DEFINER because a role that can INSERT need
+-- not be one who may DELETE; it runs after the check above.
 CREATE FUNCTION pawl._upkeep_replace() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -61,11 +62,13 @@ BEGIN
     RETURN CASE WHEN NEW.keep IS NOT NULL OR NEW.period IS NOT NULL THEN NEW END;
 END
 $function$;
-COMMENT ON FUNCTION pawl._upkeep_replace() IS 'internal: what is declared of a log takes the place of what was, or ends it';
+COMMENT ON FUNCTION pawl._upkeep_replace() IS
+'internal: what is declared of a log takes the place of what was, or ends it';
 
 CREATE TRIGGER replace BEFORE INSERT ON pawl.log_upkeep FOR EACH ROW EXECUTE FUNCTION pawl._upkeep_replace();
 
-CREATE FUNCTION pawl.keep_log(relation regclass, keep interval, only_terminal boolean DEFAULT true, period text DEFAULT NULL, ahead integer DEFAULT 3,
+CREATE FUNCTION pawl.keep_log(relation regclass, keep interval, only_terminal boolean DEFAULT true,
+    period text DEFAULT NULL, ahead integer DEFAULT 3,
     state_column name DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -74,7 +77,8 @@ DECLARE
     bound pawl.binding := pawl._logged(relation, state_column);
 BEGIN
     IF only_terminal IS NULL OR ahead IS NULL THEN
-        PERFORM pawl.raise('22004', format('%s must not be null', CASE WHEN ahead IS NULL THEN 'ahead' ELSE 'only_terminal' END));
+        PERFORM pawl.raise('22004',
+            format('%s must not be null', CASE WHEN ahead IS NULL THEN 'ahead' ELSE 'only_terminal' END));
     END IF;
     IF keep < interval '0' THEN
         PERFORM pawl.raise('22023', 'keep must not be negative');
@@ -85,7 +89,8 @@ BEGIN
     IF period IS NOT NULL THEN
         PERFORM pawl.extend_log(relation, period, ahead, state_column);
     END IF;
-    INSERT INTO pawl.log_upkeep (log, keep, only_terminal, period, ahead) VALUES (bound.history, keep, only_terminal, period, ahead)
+    INSERT INTO pawl.log_upkeep (log, keep, only_terminal, period, ahead)
+        VALUES (bound.history, keep, only_terminal, period, ahead)
     ON CONFLICT DO NOTHING;  -- 40001 where the declaration before is too young to be seen
 END
 $function$;
@@ -123,15 +128,18 @@ Example: SELECT pawl.keep_audit(''orders'', ''5 years'')';
 
 -- What is declared and the caller may do, of one table or all: the logs first.
 CREATE FUNCTION pawl.upkeep_of(only_relation regclass, only_column name)
-RETURNS TABLE (relation regclass, state_column name, record regclass, is_audit boolean, keep interval, only_terminal boolean, period text, ahead integer)
+RETURNS TABLE (relation regclass, state_column name, record regclass, is_audit boolean, keep interval,
+    only_terminal boolean, period text, ahead integer)
 LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT b.relation, b.state_column, u.log, a.log IS NOT NULL, u.keep, u.only_terminal, CASE WHEN pawl._owns(u.log) THEN u.period END, u.ahead
+    SELECT b.relation, b.state_column, u.log, a.log IS NOT NULL, u.keep, u.only_terminal,
+        CASE WHEN pawl._owns(u.log) THEN u.period END, u.ahead
       FROM pawl.log_upkeep u
       LEFT JOIN pawl.audit_binding a ON a.audit = u.log
       JOIN pawl.binding b ON b.history = coalesce(a.log, u.log)
-     WHERE (only_relation IS NULL OR b.relation = only_relation) AND (only_column IS NULL OR b.state_column = only_column)
+     WHERE (only_relation IS NULL OR b.relation = only_relation)
+         AND (only_column IS NULL OR b.state_column = only_column)
        AND (pawl._owns(u.log) OR pawl._has_role('pawl_admin'))
      ORDER BY a.log IS NOT NULL, b.relation::oid, b.state_column
 $function$;
@@ -143,8 +151,8 @@ Returns relation, state_column, record (the log or audit), is_audit, keep (null:
 Errors: none. Privileges: all roles; shows logs and audits that the caller owns, and all to pawl_admin.
 Example: SELECT record, keep FROM pawl.upkeep_of(NULL, NULL)';
 
-CREATE FUNCTION pawl._tend(relation regclass, state_column name, is_audit boolean, keep interval, only_terminal boolean, period text, ahead integer,
-    batch integer, OUT done bigint, OUT more boolean)
+CREATE FUNCTION pawl._tend(relation regclass, state_column name, is_audit boolean, keep interval, only_terminal boolean,
+    period text, ahead integer, batch integer, OUT done bigint, OUT more boolean)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -159,14 +167,17 @@ BEGIN
         done := pawl.extend_log(relation, period, ahead, state_column);
     END IF;
     IF keep IS NOT NULL THEN
-        SELECT done + p.removed, p.more INTO done, more FROM pawl.prune_log(relation, keep, only_terminal, batch, state_column) p;
+        SELECT done + p.removed, p.more INTO done, more
+            FROM pawl.prune_log(relation, keep, only_terminal, batch, state_column) p;
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._tend(regclass, name, boolean, interval, boolean, text, integer, integer) IS 'internal: does what is declared of one log or audit';
+COMMENT ON FUNCTION pawl._tend(regclass, name, boolean, interval, boolean, text, integer, integer) IS
+'internal: does what is declared of one log or audit';
 
 -- Each log on its own: what one of them runs into is told, and undoes nothing of the others.
-CREATE FUNCTION pawl.tend_logs(relation regclass DEFAULT NULL, batch integer DEFAULT 10000, state_column name DEFAULT NULL, OUT done bigint, OUT next_at timestamptz)
+CREATE FUNCTION pawl.tend_logs(relation regclass DEFAULT NULL, batch integer DEFAULT 10000,
+    state_column name DEFAULT NULL, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -186,24 +197,28 @@ BEGIN
     FOR u IN SELECT * FROM pawl.upkeep_of(tend_logs.relation, tend_logs.state_column) LOOP
         BEGIN
             SELECT t.done, t.more INTO one
-              FROM pawl._tend(u.relation, u.state_column, u.is_audit, u.keep, u.only_terminal, u.period, u.ahead, batch) t;
+              FROM pawl._tend(u.relation, u.state_column, u.is_audit, u.keep, u.only_terminal, u.period, u.ahead,
+                  batch) t;
             well := well + 1;
             done := done + one.done;
             IF one.more THEN
                 next_at := clock_timestamp();
             END IF;
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-            GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+            GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
+                hint = PG_EXCEPTION_HINT;
             failed := failed || ARRAY[ARRAY[u.record::text, code, message, detail, hint,
-                                            format('SELECT * FROM pawl.tend_logs(%L, state_column => %L);', u.relation, u.state_column)]];
+                format('SELECT * FROM pawl.tend_logs(%L, state_column => %L);', u.relation, u.state_column)]];
         END;
     END LOOP;
     IF well = 0 AND failed <> '{}' THEN
         PERFORM pawl.raise(failed[1][2], failed[1][3], nullif(failed[1][4], ''), nullif(failed[1][5], ''));
     END IF;
     FOR n IN 1..coalesce(array_length(failed, 1), 0) LOOP
-        RAISE WARNING USING ERRCODE = failed[n][2], MESSAGE = format('%s was not maintained: %s', failed[n][1], failed[n][3]),
-            DETAIL = coalesce(nullif(failed[n][4], ''), format('SQLSTATE is %s.', failed[n][2])), HINT = coalesce(nullif(failed[n][5], ''), failed[n][6]);
+        RAISE WARNING USING ERRCODE = failed[n][2],
+            MESSAGE = format('%s was not maintained: %s', failed[n][1], failed[n][3]),
+            DETAIL = coalesce(nullif(failed[n][4], ''), format('SQLSTATE is %s.', failed[n][2])),
+            HINT = coalesce(nullif(failed[n][5], ''), failed[n][6]);
     END LOOP;
 END
 $function$;

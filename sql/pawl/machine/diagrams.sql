@@ -30,7 +30,8 @@ BEGIN
     RETURN version;
 END
 $function$;
-COMMENT ON FUNCTION pawl._version(text, integer) IS 'internal: a version of a machine that exists, by default the newest';
+COMMENT ON FUNCTION pawl._version(text, integer) IS
+'internal: a version of a machine that exists, by default the newest';
 
 CREATE FUNCTION pawl.diagram(machine text, version integer DEFAULT NULL, format text DEFAULT 'mermaid') RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -21,9 +21,11 @@ CREATE TABLE pawl.machine (
 COMMENT ON TABLE pawl.machine IS 'one row a version of a machine; immutable';
 COMMENT ON COLUMN pawl.machine.source IS 'the diagram as it was given';
 COMMENT ON COLUMN pawl.machine.diagram IS 'its canonical form: two diagrams that mean the same have the same one';
-COMMENT ON COLUMN pawl.machine.extension IS 'the extension whose script defined it, and defines it again after a restore; null: a user did';
+COMMENT ON COLUMN pawl.machine.extension IS
+'the extension whose script defined it, and defines it again after a restore; null: a user did';
 COMMENT ON COLUMN pawl.machine.owner IS
-'the role that defines the next version, drops the machine or gives it away, the same in all versions; where the role does not exist, the owner of the extension does';
+'the role that defines the next version, drops the machine or gives it away, the same in all versions; where the role '
+'does not exist, the owner of the extension does';
 COMMENT ON COLUMN pawl.machine.unbound IS 'how guards and effects that name no function are treated: reject or note';
 
 CREATE TABLE pawl.machine_state (
@@ -57,9 +59,11 @@ CREATE TABLE pawl.machine_transition (
     drawn_from text COLLATE "C",
     PRIMARY KEY (machine, version, ordinal)
 );
-COMMENT ON TABLE pawl.machine_transition IS 'the transitions of a machine in the order of its diagram; from_state is null for an initial state';
+COMMENT ON TABLE pawl.machine_transition IS
+'the transitions of a machine in the order of its diagram; from_state is null for an initial state';
 COMMENT ON COLUMN pawl.machine_transition.guards IS 'qualified names of functions f(old, new) that must say yes';
-COMMENT ON COLUMN pawl.machine_transition.effects IS 'qualified names of functions f(old, new) that run after the state change';
+COMMENT ON COLUMN pawl.machine_transition.effects IS
+'qualified names of functions f(old, new) that run after the state change';
 COMMENT ON COLUMN pawl.machine_transition.notes IS 'guards and effects of the label that name no function';
 COMMENT ON COLUMN pawl.machine_transition.drawn_from IS 'the composite state from which the transition was inherited';
 
@@ -76,9 +80,11 @@ LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT NOT EXISTS (SELECT FROM pawl.machine m
-                        WHERE m.machine = _is_users.machine AND m.version = _is_users.version AND m.extension IS NOT NULL)
+                        WHERE m.machine = _is_users.machine AND m.version = _is_users.version
+                            AND m.extension IS NOT NULL)
 $function$;
-COMMENT ON FUNCTION pawl._is_users(text, integer) IS 'internal: whether a version of a machine belongs into a dump: no extension defines it';
+COMMENT ON FUNCTION pawl._is_users(text, integer) IS
+'internal: whether a version of a machine belongs into a dump: no extension defines it';
 
 -- A version that was ever enforced must not change.
 CREATE FUNCTION pawl._machine_immutable() RETURNS trigger
@@ -115,7 +121,8 @@ BEGIN
     IF FOUND THEN
         RAISE EXCEPTION USING ERRCODE = '2BP01',
             MESSAGE = format('version %s of machine "%s" cannot be deleted', OLD.version, OLD.machine),
-            DETAIL = CASE WHEN EXISTS (SELECT FROM pawl.binding b WHERE b.machine = OLD.machine AND b.version = OLD.version)
+            DETAIL = CASE
+                WHEN EXISTS (SELECT FROM pawl.binding b WHERE b.machine = OLD.machine AND b.version = OLD.version)
                           THEN format('It is enforced on table %s.', bound)
                           ELSE format('The log %s can have entries of this version.', log) END;
     END IF;
@@ -147,8 +154,8 @@ COMMENT ON FUNCTION pawl._machine_gone() IS 'internal: states and transitions ar
 
 CREATE TRIGGER gone AFTER DELETE ON pawl.machine FOR EACH ROW EXECUTE FUNCTION pawl._machine_gone();
 
--- States and transitions are inserted with their version. One that is bound gets no more of them, save from a superuser or a member of
--- pawl_restore: a restore fills the tables in an order of its own.
+-- States and transitions are inserted with their version. One that is bound gets no more of them, save from a superuser
+-- or a member of pawl_restore: a restore fills the tables in an order of its own.
 CREATE FUNCTION pawl._machine_complete() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -164,7 +171,8 @@ BEGIN
     SELECT v.machine, v.version INTO bound FROM (SELECT DISTINCT a.machine, a.version FROM added a) v
      WHERE NOT EXISTS (SELECT FROM pawl.machine m WHERE m.machine = v.machine AND m.version = v.version) LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = 'PW008', MESSAGE = format('machine "%s" has no version %s', bound.machine, bound.version);
+        RAISE EXCEPTION USING ERRCODE = 'PW008',
+            MESSAGE = format('machine "%s" has no version %s', bound.machine, bound.version);
     END IF;
     SELECT b.machine, b.version INTO bound
       FROM (SELECT DISTINCT a.machine, a.version FROM added a) v
@@ -177,11 +185,13 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl._machine_complete() IS 'internal: a machine that is in use gets no further states or transitions';
+COMMENT ON FUNCTION pawl._machine_complete() IS
+'internal: a machine that is in use gets no further states or transitions';
 
 CREATE FUNCTION pawl._hold_version(machine text, version integer) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_hold_version';
-COMMENT ON FUNCTION pawl._hold_version(text, integer) IS 'internal: a version of a machine cannot be dropped before the end of the transaction';
+COMMENT ON FUNCTION pawl._hold_version(text, integer) IS
+'internal: a version of a machine cannot be dropped before the end of the transaction';
 
 CREATE FUNCTION pawl.set_machine_owner(machine text, owner name) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_set_machine_owner';

@@ -1,7 +1,8 @@
--- Values of users' types. A cast (state::text) and an operator (queue = 'a') are looked up by name when a statement is parsed, and
--- the owner of a type can make one that wins: then it runs as the caller, and says what it likes. So statements on users' tables are
--- made of these functions. They go by the type: its input and output functions, and its default btree operators. The planner puts the
--- operator itself in place of a call, so indexes and joins work as ever. They are PUBLIC, because they do nothing else.
+-- Values of users' types. A cast (state::text) and an operator (queue = 'a') are looked up by name when a statement is
+-- parsed, and the owner of a type can make one that wins: then it runs as the caller, and says what it likes. So
+-- statements on users' tables are made of these functions. They go by the type: its input and output functions, and its
+-- default btree operators. The planner puts the operator itself in place of a call, so indexes and joins work as ever.
+-- They are PUBLIC, because they do nothing else.
 
 CREATE FUNCTION pawl.value_text(value "any") RETURNS text
 LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_text';
@@ -30,17 +31,19 @@ LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_above_supp
 COMMENT ON FUNCTION pawl._above_support(internal) IS 'internal: planner support of pawl._above';
 CREATE FUNCTION pawl._above(one "any", other "any") RETURNS boolean
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT SUPPORT pawl._above_support AS 'MODULE_PATHNAME', 'pawl_above';
-COMMENT ON FUNCTION pawl._above("any", "any") IS 'internal: whether a value comes after another of its type, by the type''s default operator class';
+COMMENT ON FUNCTION pawl._above("any", "any") IS
+'internal: whether a value comes after another of its type, by the type''s default operator class';
 
 CREATE FUNCTION pawl._among_support(internal) RETURNS internal
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_among_support';
 COMMENT ON FUNCTION pawl._among_support(internal) IS 'internal: planner support of pawl._among';
 CREATE FUNCTION pawl._among(value "any", labels text[]) RETURNS boolean
 LANGUAGE c STABLE PARALLEL SAFE STRICT SUPPORT pawl._among_support AS 'MODULE_PATHNAME', 'pawl_among';
-COMMENT ON FUNCTION pawl._among("any", text[]) IS 'internal: whether an enum is one of these labels, as value IN (...) is when no cast interferes';
+COMMENT ON FUNCTION pawl._among("any", text[]) IS
+'internal: whether an enum is one of these labels, as value IN (...) is when no cast interferes';
 
--- Text as a value of a type. What PostgreSQL brings has casts that no user can replace; any other type is read by its input function,
--- a domain as what it is over.
+-- Text as a value of a type. What PostgreSQL brings has casts that no user can replace; any other type is read by its
+-- input function, a domain as what it is over.
 CREATE FUNCTION pawl.value_expression(expression text, type oid, typmod integer) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -58,8 +61,8 @@ COMMENT ON FUNCTION pawl.value_expression(text, oid, integer) IS
 text; type, typmod: of the value, as in pg_attribute. Errors: none. Privileges: all roles. Example: SELECT
 pawl.value_expression(''$1'', ''integer''::regtype, -1)';
 
--- What a table's owner has attached to it runs as that owner. The statements, and whether the caller may have them run, are those of
--- pawl._owner_statements: nothing that a caller writes is run.
+-- What a table's owner has attached to it runs as that owner. The statements, and whether the caller may have them run,
+-- are those of pawl._owner_statements: nothing that a caller writes is run.
 CREATE FUNCTION pawl.read_as_owner(relation regclass, state_column name, what text) RETURNS SETOF record
 LANGUAGE c STABLE PARALLEL UNSAFE STRICT ROWS 100 AS 'MODULE_PATHNAME', 'pawl_as_owner';
 COMMENT ON FUNCTION pawl.read_as_owner(regclass, name, text) IS

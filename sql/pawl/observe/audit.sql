@@ -13,7 +13,8 @@ BEGIN
         PERFORM pawl.raise('22004', 'on_states must not be null');
     END IF;
     IF jsonb_typeof(on_states) <> 'object' OR on_states = '{}' THEN
-        PERFORM pawl.raise('22023', 'on_states must be a JSON object of states', NULL, '{"done": true, "failed": false}');
+        PERFORM pawl.raise('22023', 'on_states must be a JSON object of states', NULL,
+            '{"done": true, "failed": false}');
     END IF;
     FOR pair IN SELECT e.key AS state, e.value FROM jsonb_each(on_states) e ORDER BY e.key COLLATE "C" LOOP
         IF pair.state <> ALL (states) THEN
@@ -46,7 +47,8 @@ BEGIN
         PERFORM pawl.raise('22023', 'parent must be a list of column names');
     END IF;
     SELECT p INTO missing FROM unnest(parent) p
-     WHERE NOT EXISTS (SELECT FROM pg_attribute x WHERE x.attrelid = relation AND x.attname = p AND x.attnum > 0 AND NOT x.attisdropped) LIMIT 1;
+     WHERE NOT EXISTS (SELECT FROM pg_attribute x
+         WHERE x.attrelid = relation AND x.attname = p AND x.attnum > 0 AND NOT x.attisdropped) LIMIT 1;
     IF FOUND THEN
         PERFORM pawl.raise('42703', format('parent column "%s" of table %s does not exist', missing, relation));
     END IF;
@@ -71,10 +73,13 @@ BEGIN
     SELECT format('%I.%I', n.nspname, name), c.relowner INTO made, owner
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = a.relation;
     SELECT c.relowner INTO owner FROM pg_class c WHERE c.oid = a.log;
-    SELECT string_agg(format('%I %s%s%s%s', c.name, c.type, CASE WHEN c."collation" <> 0 THEN ' COLLATE ' || c."collation"::regcollation END,
-                             CASE WHEN c.not_null THEN ' NOT NULL' END, CASE WHEN c.name = 'audit_id' THEN ' DEFAULT pawl.uuid_v7()' END), ', ' ORDER BY c.n)
+    SELECT string_agg(format('%I %s%s%s%s', c.name, c.type,
+        CASE WHEN c."collation" <> 0 THEN ' COLLATE ' || c."collation"::regcollation END,
+                             CASE WHEN c.not_null THEN ' NOT NULL' END,
+            CASE WHEN c.name = 'audit_id' THEN ' DEFAULT pawl.uuid_v7()' END), ', ' ORDER BY c.n)
       INTO columns FROM pawl._audit_columns(a, log_keys) c;
-    EXECUTE format('CREATE TABLE %s (%s, PRIMARY KEY (%s, transition_id))', made, columns, pawl._columns('', a.key_columns));
+    EXECUTE format('CREATE TABLE %s (%s, PRIMARY KEY (%s, transition_id))', made, columns,
+        pawl._columns('', a.key_columns));
     EXECUTE format('COMMENT ON TABLE %s IS %L', made, 'the results of ' || a.relation || ', written by pawl');
     IF owner::oid <> (SELECT c.relowner FROM pg_class c WHERE c.oid = made::regclass) THEN
         EXECUTE format('ALTER TABLE %s OWNER TO %s', made, owner);
@@ -98,13 +103,15 @@ DECLARE
 BEGIN
     FOR guard IN SELECT * FROM (VALUES ('!pawl_protect', 'BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH STATEMENT'),
                                        ('!pawl_protect_row', 'BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW'),
-                                       ('!pawl_protect_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT')) g(name, moment)
+                                       ('!pawl_protect_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT')) g(name,
+                                       moment)
     LOOP
         IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = record AND t.tgname = guard.name
                       AND pawl._trigger_fits(t.oid, 'pawl.protect_record()', guard.moment)) THEN
             EXECUTE format('ALTER TABLE %s ENABLE TRIGGER %I', record, guard.name);
         ELSE
-            EXECUTE format('CREATE OR REPLACE TRIGGER %I ' || guard.moment || ' EXECUTE FUNCTION pawl.protect_record()', guard.name, record);
+            EXECUTE format('CREATE OR REPLACE TRIGGER %I ' || guard.moment || ' EXECUTE FUNCTION pawl.protect_record()',
+                guard.name, record);
         END IF;
     END LOOP;
 END
@@ -118,21 +125,25 @@ AS $function$
 DECLARE
     trigger_name name;
 BEGIN
-    FOR trigger_name IN SELECT t.tgname FROM pg_trigger t WHERE t.tgrelid = record AND t.tgfoid = 'pawl.protect_record()'::regprocedure LOOP
+    FOR trigger_name IN SELECT t.tgname FROM pg_trigger t
+        WHERE t.tgrelid = record AND t.tgfoid = 'pawl.protect_record()'::regprocedure LOOP
         EXECUTE format('ALTER TABLE %s DISABLE TRIGGER %I', record, trigger_name);
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._open_record(regclass) IS 'internal: disables the triggers that protect an audit while its owner fills it';
+COMMENT ON FUNCTION pawl._open_record(regclass) IS
+'internal: disables the triggers that protect an audit while its owner fills it';
 
--- The trigger is ALWAYS: also what pawl logs of replicated rows has results. The function passes over what others replicate.
+-- The trigger is ALWAYS: also what pawl logs of replicated rows has results. The function
+-- passes over what others replicate.
 CREATE FUNCTION pawl._install_audit(log regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = log AND t.tgname = '!pawl_audit') THEN
-        EXECUTE format('CREATE TRIGGER "!pawl_audit" AFTER INSERT ON %s REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT '
+        EXECUTE format(
+            'CREATE TRIGGER "!pawl_audit" AFTER INSERT ON %s REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT '
                        'EXECUTE FUNCTION pawl.audit_results()', log);
     END IF;
     EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER "!pawl_audit"', log);
@@ -148,7 +159,8 @@ AS $function$
     SELECT CASE WHEN EXISTS (SELECT FROM pawl.audit_binding o JOIN pg_class x ON x.oid = o.audit
                               WHERE o.log <> bound.history AND x.relnamespace = c.relnamespace AND x.relname = n.short)
                 THEN pawl._log_name(c.relname || '_' || bound.state_column, '_result_audit') ELSE n.short END
-      FROM pg_class c CROSS JOIN LATERAL (SELECT pawl._log_name(c.relname, '_result_audit') AS short) n WHERE c.oid = bound.relation
+      FROM pg_class c CROSS JOIN LATERAL (SELECT pawl._log_name(c.relname, '_result_audit') AS short) n
+      WHERE c.oid = bound.relation
 $function$;
 COMMENT ON FUNCTION pawl._choose_audit(pawl.binding) IS 'internal: the name of an audit when none is given';
 
@@ -174,12 +186,14 @@ BEGIN
     SELECT s.successes, s.failures INTO a.success_states, a.failure_states FROM pawl._result_states(bound, on_states) s;
     a.parent_columns := coalesce(parent, '{}');
     PERFORM pawl._check_parents(bound.relation, a.parent_columns);
-    SELECT n.keys, n.parents INTO a.key_columns, a.audit_parent_columns FROM pawl._audit_names(bound, a.parent_columns) n;
+    SELECT n.keys, n.parents INTO a.key_columns, a.audit_parent_columns
+        FROM pawl._audit_names(bound, a.parent_columns) n;
     -- from here on no entry is written and no other session audits
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.history);
 
     SELECT b.* INTO present FROM pawl.audit_binding b WHERE b.log = bound.history;
-    name := coalesce(into_table, CASE WHEN present.log IS NOT NULL THEN (SELECT c.relname FROM pg_class c WHERE c.oid = present.audit) END,
+    name := coalesce(into_table,
+        CASE WHEN present.log IS NOT NULL THEN (SELECT c.relname FROM pg_class c WHERE c.oid = present.audit) END,
                      pawl._choose_audit(bound));
     IF name = '' THEN
         PERFORM pawl.raise('42622', 'into_table must not be empty');
@@ -188,21 +202,24 @@ BEGIN
      WHERE c.relname = name AND c.relnamespace = (SELECT r.relnamespace FROM pg_class r WHERE r.oid = bound.relation);
     IF present.log IS NOT NULL
        AND (a.audit IS DISTINCT FROM present.audit
-            OR (present.success_states, present.failure_states, present.parent_columns) IS DISTINCT FROM (a.success_states, a.failure_states, a.parent_columns)) THEN
+            OR (present.success_states, present.failure_states,
+           present.parent_columns) IS DISTINCT FROM (a.success_states, a.failure_states, a.parent_columns)) THEN
         PERFORM pawl.raise('42710', format('the results of table %s are already audited', bound.relation),
-            format('In %s, success being %s, failure %s.', present.audit, present.success_states, present.failure_states),
-            format('select pawl.unaudit(%L, %L)', bound.relation, bound.state_column));
+            format('In %s, success being %s, failure %s.', present.audit, present.success_states,
+                present.failure_states), format('select pawl.unaudit(%L, %L)', bound.relation, bound.state_column));
     END IF;
     IF a.audit IS NULL THEN
         a.audit := pawl._make_audit(a, bound.log_key_columns, name);
     ELSIF present.log IS NOT NULL THEN
         a := present;
     END IF;
-    problem := CASE WHEN EXISTS (SELECT FROM pawl.audit_binding b WHERE b.audit = a.audit AND b.log <> a.log) THEN 'it is the audit of another log'
+    problem := CASE WHEN EXISTS (SELECT FROM pawl.audit_binding b WHERE b.audit = a.audit AND b.log <> a.log)
+        THEN 'it is the audit of another log'
                     WHEN NOT pawl._owns(a.audit) THEN 'it belongs to another role'
                     ELSE pawl._audit_problem(a, bound.log_key_columns, false) END;
     IF problem IS NOT NULL THEN
-        PERFORM pawl.raise('42P07', format('relation "%s" exists and cannot be the audit of table %s', name, bound.relation),
+        PERFORM pawl.raise('42P07',
+            format('relation "%s" exists and cannot be the audit of table %s', name, bound.relation),
             upper(left(problem, 1)) || substr(problem, 2) || '.', 'choose another name: into_table => ...');
     END IF;
     IF present.log IS NULL THEN
@@ -238,7 +255,8 @@ SET row_security = off
 AS $function$
 BEGIN
     EXECUTE pawl._audit_statement(a, bound, a.log::text,
-        format('n.created_at >= %L AND NOT EXISTS (SELECT FROM %s x WHERE %s AND x.transition_id = n.id)', pawl._pruned_before(a.log), a.audit,
+        format('n.created_at >= %L AND NOT EXISTS (SELECT FROM %s x WHERE %s AND x.transition_id = n.id)',
+            pawl._pruned_before(a.log), a.audit,
                pawl._same_key('x', a.key_columns, 'n', bound.log_key_columns, a.audit)));
 END
 $function$;
@@ -260,8 +278,10 @@ BEGIN
     a.relation := bound.relation;
     problem := pawl._audit_problem(a, bound.log_key_columns, false);
     IF problem IS NOT NULL THEN
-        PERFORM pawl.raise('55000', format('the audit %s of the log %s does not match table %s', a.audit, a.log, bound.relation),
-            format('Of the audit: %s.', problem), format('drop trigger "!pawl_audit" on %s; select pawl._drop_audit(%L)', a.log, a.log));
+        PERFORM pawl.raise('55000',
+            format('the audit %s of the log %s does not match table %s', a.audit, a.log, bound.relation),
+            format('Of the audit: %s.', problem),
+            format('drop trigger "!pawl_audit" on %s; select pawl._drop_audit(%L)', a.log, a.log));
     END IF;
     PERFORM pawl._move_audit(bound.history, bound.relation);
     PERFORM pawl._open_record(a.audit);
@@ -302,7 +322,8 @@ BEGIN
     END IF;
     a := pawl._audited(bound);
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', a.log);
-    EXECUTE (SELECT string_agg(format('DROP TRIGGER IF EXISTS "!pawl_audit" ON %s', m::regclass), '; ') FROM pawl._members(a.log) m);
+    EXECUTE (SELECT string_agg(format('DROP TRIGGER IF EXISTS "!pawl_audit" ON %s', m::regclass), '; ')
+        FROM pawl._members(a.log) m);
     PERFORM pawl._drop_audit(a.log);
 END
 $function$;
@@ -313,8 +334,8 @@ Errors: 42704 no binding or no audit; 55000 no log; 42501 not the owner. Privile
 Example: SELECT pawl.unaudit(''orders'')';
 
 CREATE FUNCTION pawl.audit_of(relation regclass, key anycompatible, state_column name DEFAULT NULL)
-RETURNS TABLE (transition_id uuid, recorded_at timestamptz, worker text, correlation_id text, success boolean, execution_time_ms bigint,
-    state text, event text, actor text, metadata jsonb)
+RETURNS TABLE (transition_id uuid, recorded_at timestamptz, worker text, correlation_id text, success boolean,
+    execution_time_ms bigint, state text, event text, actor text, metadata jsonb)
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 5
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -328,9 +349,12 @@ BEGIN
     as_log.history := a.audit;
     as_log.log_key_columns := a.key_columns;
     RETURN QUERY EXECUTE format(
-        'SELECT l.transition_id, l.recorded_at, l.worker, l.correlation_id, l.success, l.execution_time_ms, l.state, t.event, t.actor, t.metadata '
-        'FROM %s l LEFT JOIN %s t ON %s AND t.id = l.transition_id WHERE %s ORDER BY l.recorded_at DESC, l.transition_id DESC',
-        a.audit, a.log, pawl._same_key('t', bound.log_key_columns, 'l', a.key_columns, a.log), pawl._of_subject(as_log)) USING key_text;
+        'SELECT l.transition_id, l.recorded_at, l.worker, l.correlation_id, l.success, l.execution_time_ms, l.state, '
+        't.event, t.actor, t.metadata '
+        'FROM %s l LEFT JOIN %s t ON %s AND t.id = l.transition_id WHERE %s ORDER BY l.recorded_at DESC, '
+        'l.transition_id DESC',
+        a.audit, a.log, pawl._same_key('t', bound.log_key_columns, 'l', a.key_columns, a.log), pawl._of_subject(as_log))
+        USING key_text;
 END
 $function$;
 COMMENT ON FUNCTION pawl.audit_of(regclass, anycompatible, name) IS

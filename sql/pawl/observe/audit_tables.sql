@@ -15,14 +15,17 @@ CREATE TABLE pawl.audit_binding (
     relation_oid oid,
     parent_attnums smallint[]
 );
-COMMENT ON TABLE pawl.audit_binding IS 'one row a log whose results are audited; written by pawl.audit, pawl.unaudit and pawl.prune_audit';
+COMMENT ON TABLE pawl.audit_binding IS
+'one row a log whose results are audited; written by pawl.audit, pawl.unaudit and pawl.prune_audit';
 COMMENT ON COLUMN pawl.audit_binding.key_columns IS 'what the key columns of the log are called in the audit';
 COMMENT ON COLUMN pawl.audit_binding.parent_columns IS 'columns of the relation that are copied';
 COMMENT ON COLUMN pawl.audit_binding.audit_parent_columns IS 'what they are called in the audit';
 
-SELECT pg_catalog.pg_extension_config_dump('pawl.audit_binding', 'WHERE log NOT IN (SELECT b.history FROM pawl.binding b WHERE b.extension IS NOT NULL AND b.history IS NOT NULL)');
+SELECT pg_catalog.pg_extension_config_dump('pawl.audit_binding',
+    'WHERE log NOT IN (SELECT b.history FROM pawl.binding b WHERE b.extension IS NOT NULL AND b.history IS NOT NULL)');
 
--- Apart from the bindings: those of an extension's tables are made by its script and not dumped, but what was pruned is data.
+-- Apart from the bindings: those of an extension's tables are made by its script and not
+-- dumped, but what was pruned is data.
 CREATE TABLE pawl.pruned_audit (
     log regclass NOT NULL PRIMARY KEY,
     pruned_before timestamptz NOT NULL
@@ -37,7 +40,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT coalesce((SELECT p.pruned_before FROM pawl.pruned_audit p WHERE p.log = _pruned_before.log), '-infinity')
 $function$;
-COMMENT ON FUNCTION pawl._pruned_before(regclass) IS 'internal: results older than this may have been removed from the audit of a log';
+COMMENT ON FUNCTION pawl._pruned_before(regclass) IS
+'internal: results older than this may have been removed from the audit of a log';
 
 CREATE FUNCTION pawl._audit_binding_check() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -64,11 +68,13 @@ BEGIN
     NEW.relation_oid := NEW.relation::oid;
     SELECT array_agg(a.attnum ORDER BY k.n) INTO NEW.parent_attnums
       FROM unnest(NEW.parent_columns) WITH ORDINALITY k(name, n)
-      LEFT JOIN pg_attribute a ON a.attrelid = NEW.relation AND a.attname = k.name AND a.attnum > 0 AND NOT a.attisdropped;
+      LEFT JOIN pg_attribute a ON a.attrelid = NEW.relation AND a.attname = k.name AND a.attnum > 0
+          AND NOT a.attisdropped;
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl._audit_binding_check() IS 'internal: an audit can be bound only by the owner of table, log and audit';
+COMMENT ON FUNCTION pawl._audit_binding_check() IS
+'internal: an audit can be bound only by the owner of table, log and audit';
 
 CREATE TRIGGER owner_only BEFORE INSERT OR UPDATE OR DELETE ON pawl.audit_binding
     FOR EACH ROW EXECUTE FUNCTION pawl._audit_binding_check();
@@ -84,25 +90,30 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_audit_results';
 COMMENT ON FUNCTION pawl.audit_results() IS 'trigger of a log: writes the audit of the results that enter it';
 CREATE FUNCTION pawl.protect_record() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_protect_record';
-COMMENT ON FUNCTION pawl.protect_record() IS 'trigger of an audit, and of what is known of a pruned log: only pawl writes it';
+COMMENT ON FUNCTION pawl.protect_record() IS
+'trigger of an audit, and of what is known of a pruned log: only pawl writes it';
 
--- What the key and parent columns are called in the audit: as in the log and the table, unless the audit has such a column itself.
+-- What the key and parent columns are called in the audit: as in the log and the table,
+-- unless the audit has such a column itself.
 CREATE FUNCTION pawl._audit_names(bound pawl.binding, parent name[], OUT keys name[], OUT parents name[])
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    WITH own(names) AS (VALUES (ARRAY['audit_id', 'transition_id', 'recorded_at', 'worker', 'correlation_id', 'success', 'execution_time_ms',
-                                      'state']::name[])),
+    WITH own(names) AS (VALUES (ARRAY['audit_id', 'transition_id', 'recorded_at', 'worker', 'correlation_id', 'success',
+        'execution_time_ms', 'state']::name[])),
     key(name, source, n) AS (
         SELECT CASE WHEN l.name = ANY (own.names) THEN ('subject_' || l.name)::name ELSE l.name END, t.name, l.n
-          FROM own, unnest(bound.log_key_columns) WITH ORDINALITY l(name, n) JOIN unnest(bound.key_columns) WITH ORDINALITY t(name, n) ON t.n = l.n)
+          FROM own, unnest(bound.log_key_columns) WITH ORDINALITY l(name, n)
+          JOIN unnest(bound.key_columns) WITH ORDINALITY t(name, n) ON t.n = l.n)
     SELECT (SELECT array_agg(k.name ORDER BY k.n) FROM key k),
-           (SELECT coalesce(array_agg(coalesce(k.name, CASE WHEN p.name = ANY (own.names) OR p.name IN (SELECT o.name FROM key o)
-                                                            THEN ('parent_' || p.name)::name ELSE p.name END) ORDER BY p.n), '{}')
+           (SELECT coalesce(
+               array_agg(coalesce(k.name, CASE WHEN p.name = ANY (own.names) OR p.name IN (SELECT o.name FROM key o)
+                   THEN ('parent_' || p.name)::name ELSE p.name END) ORDER BY p.n), '{}')
               FROM unnest(parent) WITH ORDINALITY p(name, n) LEFT JOIN key k ON k.source = p.name)
       FROM own
 $function$;
-COMMENT ON FUNCTION pawl._audit_names(pawl.binding, name[]) IS 'internal: what columns of a table are called in its audit';
+COMMENT ON FUNCTION pawl._audit_names(pawl.binding, name[]) IS
+'internal: what columns of a table are called in its audit';
 
 -- The columns an audit begins with, in order. A parent that is part of the key is there once.
 CREATE FUNCTION pawl._audit_columns(a pawl.audit_binding, log_keys name[])
@@ -112,22 +123,27 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
     WITH source(part, n, name, relation, column_name) AS (
         SELECT 2, k.n, k.name, a.log::oid, l.name
-          FROM unnest(a.key_columns) WITH ORDINALITY k(name, n) JOIN unnest(log_keys) WITH ORDINALITY l(name, n) ON l.n = k.n
+          FROM unnest(a.key_columns) WITH ORDINALITY k(name, n)
+          JOIN unnest(log_keys) WITH ORDINALITY l(name, n) ON l.n = k.n
         UNION ALL
         SELECT 3, p.n, p.name, a.relation::oid, t.name
-          FROM unnest(a.audit_parent_columns) WITH ORDINALITY p(name, n) JOIN unnest(a.parent_columns) WITH ORDINALITY t(name, n) ON t.n = p.n
+          FROM unnest(a.audit_parent_columns) WITH ORDINALITY p(name, n)
+          JOIN unnest(a.parent_columns) WITH ORDINALITY t(name, n) ON t.n = p.n
          WHERE p.name <> ALL (a.key_columns))
     SELECT row_number() OVER (ORDER BY c.part, c.n), c.name, c.type, c.coll, c.not_null
       FROM (SELECT s.part, s.n, s.name, format_type(x.atttypid, x.atttypmod) AS type,
-                   CASE WHEN x.attcollation <> t.typcollation THEN x.attcollation ELSE 0::oid END AS coll, s.part = 2 AS not_null
-              FROM source s JOIN pg_attribute x ON x.attrelid = s.relation AND x.attname = s.column_name AND NOT x.attisdropped
+                   CASE WHEN x.attcollation <> t.typcollation THEN x.attcollation ELSE 0::oid END AS coll,
+                   s.part = 2 AS not_null
+              FROM source s
+              JOIN pg_attribute x ON x.attrelid = s.relation AND x.attname = s.column_name AND NOT x.attisdropped
               JOIN pg_type t ON t.oid = x.atttypid
             UNION ALL
             SELECT f.part, f.n, f.name::name, f.type, 0::oid, f.not_null
               FROM (VALUES (1, 1, 'audit_id', 'uuid', true), (4, 1, 'transition_id', 'uuid', true),
                            (4, 2, 'recorded_at', 'timestamp with time zone', true), (4, 3, 'worker', 'text', false),
                            (4, 4, 'correlation_id', 'text', false), (4, 5, 'success', 'boolean', true),
-                           (4, 6, 'execution_time_ms', 'bigint', false), (4, 7, 'state', 'text', true)) f(part, n, name, type, not_null)) c
+                           (4, 6, 'execution_time_ms', 'bigint', false), (4, 7, 'state', 'text', true)) f(part, n, name,
+                           type, not_null)) c
 $function$;
 COMMENT ON FUNCTION pawl._audit_columns(pawl.audit_binding, name[]) IS 'internal: the columns of an audit';
 
@@ -139,7 +155,8 @@ AS $function$
     SELECT a.audit_parent_columns || 'recorded_at'::name, NULL WHERE a.audit_parent_columns <> '{}'
     UNION ALL SELECT f.columns::name[], f.predicate
       FROM (VALUES ('{recorded_at}', NULL), ('{worker,recorded_at}', '(worker IS NOT NULL)'),
-                   ('{correlation_id}', '(correlation_id IS NOT NULL)'), ('{success,recorded_at}', NULL)) f(columns, predicate)
+                   ('{correlation_id}', '(correlation_id IS NOT NULL)'), ('{success,recorded_at}', NULL)) f(columns,
+                   predicate)
 $function$;
 COMMENT ON FUNCTION pawl._audit_indexes(pawl.audit_binding) IS 'internal: the indexes of an audit';
 
@@ -152,10 +169,12 @@ AS $function$
      WHERE NOT EXISTS (SELECT FROM pg_index i
                         WHERE i.indrelid = a.audit AND i.indisvalid AND i.indexprs IS NULL
                           AND pg_get_expr(i.indpred, a.audit) IS NOT DISTINCT FROM w.predicate
-                          AND (SELECT array_agg(x.attname ORDER BY k.n) FROM unnest(i.indkey::smallint[]) WITH ORDINALITY k(attnum, n)
+                          AND (SELECT array_agg(x.attname ORDER BY k.n)
+                              FROM unnest(i.indkey::smallint[]) WITH ORDINALITY k(attnum, n)
                                  JOIN pg_attribute x ON x.attrelid = a.audit AND x.attnum = k.attnum) = w.columns)
 $function$;
-COMMENT ON FUNCTION pawl._audit_missing_indexes(pawl.audit_binding) IS 'internal: how to make the indexes that an audit lacks';
+COMMENT ON FUNCTION pawl._audit_missing_indexes(pawl.audit_binding) IS
+'internal: how to make the indexes that an audit lacks';
 
 -- Why a table is not the audit it should be; null when it is.
 CREATE FUNCTION pawl._audit_problem(a pawl.audit_binding, log_keys name[], columns_only boolean) RETURNS text
@@ -174,45 +193,54 @@ BEGIN
         RETURN 'it is unlogged, so a crash would empty it but not the log';
     END IF;
     IF EXISTS (SELECT FROM unnest(a.parent_columns) p
-                WHERE NOT EXISTS (SELECT FROM pg_attribute x WHERE x.attrelid = a.relation AND x.attname = p AND NOT x.attisdropped)) THEN
+                WHERE NOT EXISTS (SELECT FROM pg_attribute x
+            WHERE x.attrelid = a.relation AND x.attname = p AND NOT x.attisdropped)) THEN
         RETURN format('a copied column of table %s is missing', a.relation);
     END IF;
     SELECT e.name || ' ' || e.type, x.name || ' ' || x.type INTO expected, got
       FROM pawl._audit_columns(a, log_keys) e
-      LEFT JOIN (SELECT x.attname AS name, format_type(x.atttypid, x.atttypmod) AS type, row_number() OVER (ORDER BY x.attnum) AS n
-                   FROM pg_attribute x WHERE x.attrelid = a.audit AND x.attnum > 0 AND NOT x.attisdropped) x ON x.n = e.n
+      LEFT JOIN (SELECT x.attname AS name, format_type(x.atttypid, x.atttypmod) AS type,
+          row_number() OVER (ORDER BY x.attnum) AS n
+                   FROM pg_attribute x WHERE x.attrelid = a.audit AND x.attnum > 0 AND NOT x.attisdropped) x
+      ON x.n = e.n
      WHERE (e.name, e.type) IS DISTINCT FROM (x.name, x.type) ORDER BY e.n LIMIT 1;
     IF FOUND THEN
         RETURN format('it has %s where %s should be', coalesce(got, 'nothing'), expected);
     END IF;
     IF NOT columns_only
        AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = a.audit AND i.indisprimary AND i.indisvalid
-                          AND (SELECT array_agg(x.attname ORDER BY k.n) FROM unnest(i.indkey::smallint[]) WITH ORDINALITY k(attnum, n)
-                                 JOIN pg_attribute x ON x.attrelid = a.audit AND x.attnum = k.attnum) = a.key_columns || 'transition_id'::name) THEN
+                          AND (SELECT array_agg(x.attname ORDER BY k.n)
+                              FROM unnest(i.indkey::smallint[]) WITH ORDINALITY k(attnum, n)
+                                 JOIN pg_attribute x ON x.attrelid = a.audit AND x.attnum = k.attnum) = a.key_columns
+           || 'transition_id'::name) THEN
         RETURN 'its primary key is not (key, transition_id)';
     END IF;
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl._audit_problem(pawl.audit_binding, name[], boolean) IS 'internal: why a table cannot be an audit; null when it can';
+COMMENT ON FUNCTION pawl._audit_problem(pawl.audit_binding, name[], boolean) IS
+'internal: why a table cannot be an audit; null when it can';
 
--- The execution time that a result's metadata gives, as an expression: in it, or in the result that it wraps. What is no time is
--- passed over: only what came in before there was an audit can be that.
+-- The execution time that a result's metadata gives, as an expression: in it, or in the result that it wraps. What is
+-- no time is passed over: only what came in before there was an audit can be that.
 CREATE FUNCTION pawl._given_time(alias text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT '(SELECT round(v.value::numeric)::bigint FROM (VALUES '
-        || string_agg(format('(%s, CASE WHEN jsonb_typeof(%s.metadata #> %L) = ''number'' THEN %s.metadata #> %L END)', p.n, alias, p.path, alias, p.path), ', ' ORDER BY p.n)
+        || string_agg(format('(%s, CASE WHEN jsonb_typeof(%s.metadata #> %L) = ''number'' THEN %s.metadata #> %L END)',
+                p.n, alias, p.path, alias, p.path), ', ' ORDER BY p.n)
         || ') v(n, value) WHERE v.value::numeric BETWEEN 0 AND 9e18 ORDER BY v.n LIMIT 1)'
       FROM (VALUES (1, '{execution_time_ms}'), (2, '{metadata,execution_time_ms}'), (3, '{result,execution_time_ms}'),
                    (4, '{result,metadata,execution_time_ms}')) p(n, path)
 $function$;
-COMMENT ON FUNCTION pawl._given_time(text) IS 'internal: an expression for the execution time in the metadata of a log row';
+COMMENT ON FUNCTION pawl._given_time(text) IS
+'internal: an expression for the execution time in the metadata of a log row';
 
--- The statement that writes the audit of log rows (alias n) from a source. Its look-ups go by key, row for row: how large the
--- source is when the plan is made says nothing of later.
-CREATE FUNCTION pawl._audit_statement(a pawl.audit_binding, bound pawl.binding, source text, condition text) RETURNS text
+-- The statement that writes the audit of log rows (alias n) from a source. Its look-ups go by key, row for row: how
+-- large the source is when the plan is made says nothing of later.
+CREATE FUNCTION pawl._audit_statement(a pawl.audit_binding, bound pawl.binding, source text, condition text)
+    RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -225,13 +253,15 @@ BEGIN
     SELECT array_agg(s.state)::text INTO owned FROM pawl.machine_state s
      WHERE s.machine = bound.machine AND s.version = bound.version AND s.kind = 'state' AND 'owned' = ANY (s.tags);
     SELECT array_agg(t.name ORDER BY t.n), array_agg(p.name ORDER BY t.n) INTO copied, copies
-      FROM unnest(a.parent_columns) WITH ORDINALITY t(name, n) JOIN unnest(a.audit_parent_columns) WITH ORDINALITY p(name, n) ON p.n = t.n
+      FROM unnest(a.parent_columns) WITH ORDINALITY t(name, n)
+      JOIN unnest(a.audit_parent_columns) WITH ORDINALITY p(name, n) ON p.n = t.n
      WHERE p.name <> ALL (a.key_columns);
     RETURN format($statement$
         INSERT INTO %1$s (%2$s, transition_id, recorded_at, worker, correlation_id, success, execution_time_ms, state)
         SELECT %3$s, n.id, n.created_at, n.processor, n.correlation_id, n.to_state COLLATE "C" = ANY (%4$L),
                coalesce(%5$s, floor(extract(epoch FROM n.created_at - coalesce(%6$s,
-                   (SELECT p.created_at FROM %7$s p WHERE %8$s AND p.sort_key = n.sort_key - 1 AND p.to_state IS NOT NULL))) * 1000)::bigint),
+                   (SELECT p.created_at FROM %7$s p
+                   WHERE %8$s AND p.sort_key = n.sort_key - 1 AND p.to_state IS NOT NULL))) * 1000)::bigint),
                n.to_state
           FROM %9$s n %10$s
          WHERE n.to_state COLLATE "C" = ANY (%11$L) AND n.event IS DISTINCT FROM 'pawl.upgrade' AND %12$s$statement$,
@@ -240,19 +270,24 @@ BEGIN
         a.success_states, pawl._given_time('n'),
         -- since the row was taken, in this life of it
         CASE WHEN owned IS NULL THEN 'NULL' ELSE format(
-            '(SELECT CASE WHEN p.to_state IS NOT NULL THEN p.created_at END FROM %s p WHERE %s AND p.sort_key < n.sort_key '
-            'AND (p.to_state IS NULL OR p.to_state COLLATE "C" = ANY (%3$L) AND (p.from_state COLLATE "C" = ANY (%3$L)) IS NOT TRUE) '
+            '(SELECT CASE WHEN p.to_state IS NOT NULL THEN p.created_at END FROM %s p WHERE %s AND p.sort_key '
+            '< n.sort_key '
+            'AND (p.to_state IS NULL OR p.to_state COLLATE "C" = ANY (%3$L) AND (p.from_state COLLATE "C" = ANY '
+            '(%3$L)) IS NOT TRUE) '
             'ORDER BY p.sort_key DESC LIMIT 1)', a.log, same, owned) END,
         a.log, same, source,
         CASE WHEN copied IS NOT NULL THEN format('LEFT JOIN LATERAL (SELECT %s FROM %s r WHERE %s LIMIT 1) r ON true',
-            pawl._columns('r.', copied), a.relation, pawl._same_key('r', bound.key_columns, 'n', bound.log_key_columns, a.relation)) END,
+            pawl._columns('r.', copied), a.relation,
+            pawl._same_key('r', bound.key_columns, 'n', bound.log_key_columns, a.relation)) END,
         a.success_states || a.failure_states, condition);
 END
 $function$;
-COMMENT ON FUNCTION pawl._audit_statement(pawl.audit_binding, pawl.binding, text, text) IS 'internal: the INSERT that writes an audit';
+COMMENT ON FUNCTION pawl._audit_statement(pawl.audit_binding, pawl.binding, text, text) IS
+'internal: the INSERT that writes an audit';
 
 -- What the trigger of a log needs to know. It asks with the rights of the extension's owner: this reads catalogs only.
-CREATE FUNCTION pawl._audit_plan(INOUT log oid, OUT statement text, OUT audit oid, OUT relation oid, OUT success_states text[], OUT failure_states text[])
+CREATE FUNCTION pawl._audit_plan(INOUT log oid, OUT statement text, OUT audit oid, OUT relation oid,
+    OUT success_states text[], OUT failure_states text[])
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -278,11 +313,13 @@ COMMENT ON FUNCTION pawl._audit_plan(oid) IS
 
 CREATE FUNCTION pawl._store_audit(a pawl.audit_binding) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_store_audit';
-COMMENT ON FUNCTION pawl._store_audit(pawl.audit_binding) IS 'internal: stores a new audit; 42501: not the owner of table, log and audit; 55000: they do not fit';
+COMMENT ON FUNCTION pawl._store_audit(pawl.audit_binding) IS
+'internal: stores a new audit; 42501: not the owner of table, log and audit; 55000: they do not fit';
 
 CREATE FUNCTION pawl._move_audit(log regclass, relation regclass) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_move_audit';
-COMMENT ON FUNCTION pawl._move_audit(regclass, regclass) IS 'internal: a log that is audited is that of another table now; 42501: not the owner of both';
+COMMENT ON FUNCTION pawl._move_audit(regclass, regclass) IS
+'internal: a log that is audited is that of another table now; 42501: not the owner of both';
 
 CREATE FUNCTION pawl._drop_audit(log regclass) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_drop_audit';

@@ -1,8 +1,8 @@
 -- Counters of state changes and rejections, in the server's memory.
 
 CREATE FUNCTION pawl.counters()
-RETURNS TABLE (kind text, machine text, machine_version integer, from_state text, to_state text, event text, sqlstate text, roles text[],
-    count bigint, timed bigint, seconds double precision, buckets bigint[])
+RETURNS TABLE (kind text, machine text, machine_version integer, from_state text, to_state text, event text,
+    sqlstate text, roles text[], count bigint, timed bigint, seconds double precision, buckets bigint[])
 LANGUAGE c VOLATILE PARALLEL RESTRICTED STRICT ROWS 100 AS 'MODULE_PATHNAME', 'pawl_counters';
 COMMENT ON FUNCTION pawl.counters() IS
 'Returns what was counted in this database since pawl.counted_since(). No rows without pawl in

@@ -1,10 +1,12 @@
--- pawl.health: is everything in place that enforcement needs? Reads catalogs and what pawl itself keeps, no table of a user's.
+-- pawl.health: is everything in place that enforcement needs? Reads catalogs and what
+-- pawl itself keeps, no table of a user's.
 
 CREATE FUNCTION pawl._short_list(names text[]) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT string_agg(u.name, ', ' ORDER BY u.n) || CASE WHEN cardinality(names) > 5 THEN format(' and %s more', cardinality(names) - 5) ELSE '' END
+    SELECT string_agg(u.name, ', ' ORDER BY u.n)
+        || CASE WHEN cardinality(names) > 5 THEN format(' and %s more', cardinality(names) - 5) ELSE '' END
       FROM unnest(names) WITH ORDINALITY u(name, n) WHERE u.n <= 5
 $function$;
 COMMENT ON FUNCTION pawl._short_list(text[]) IS 'internal: the first five of a list, for messages';
@@ -16,10 +18,12 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT e.member, e.trigger_name FROM pawl._binding_triggers(bound) e
      WHERE e.part = _lost_triggers.part
-       AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = e.member AND t.tgname = e.trigger_name AND t.tgenabled NOT IN ('D', 'R')
+       AND NOT EXISTS (SELECT FROM pg_trigger t
+           WHERE t.tgrelid = e.member AND t.tgname = e.trigger_name AND t.tgenabled NOT IN ('D', 'R')
                           AND pawl._trigger_fits(t.oid, e.function, e.definition))
 $function$;
-COMMENT ON FUNCTION pawl._lost_triggers(pawl.binding, text) IS 'internal: triggers of a lifecycle that are missing, disabled or altered';
+COMMENT ON FUNCTION pawl._lost_triggers(pawl.binding, text) IS
+'internal: triggers of a lifecycle that are missing, disabled or altered';
 
 -- One lifecycle. A row with status ok has neither detail nor hint.
 CREATE FUNCTION pawl._health(bound pawl.binding)
@@ -43,51 +47,65 @@ BEGIN
     END IF;
     RETURN QUERY SELECT check_name, 'ok', NULL, NULL;
     -- it can become one after its lifecycle was attached
-    RETURN QUERY SELECT 'distributed', 'error', format('%s is a distributed table: Citus keeps its rows in shards, where every write fails', d),
+    RETURN QUERY SELECT 'distributed', 'error',
+        format('%s is a distributed table: Citus keeps its rows in shards, where every write fails', d),
                         format('select undistribute_table(%L)', d)
-                   FROM pawl._distributed(ARRAY(SELECT m FROM pawl._members(bound.relation) m UNION SELECT m FROM pawl._members(bound.history) m)) d WHERE d IS NOT NULL;
+                   FROM pawl._distributed(ARRAY(SELECT m FROM pawl._members(bound.relation) m UNION SELECT m
+                       FROM pawl._members(bound.history) m)) d WHERE d IS NOT NULL;
 
-    SELECT * INTO problem FROM pawl._column_problem(bound.relation, bound.state_column, bound.machine, bound.version, false);
+    SELECT * INTO problem
+        FROM pawl._column_problem(bound.relation, bound.state_column, bound.machine, bound.version, false);
     RETURN QUERY SELECT 'state_column', CASE WHEN problem.message IS NULL THEN 'ok' ELSE 'error' END,
         concat_ws(': ', problem.message, problem.detail), problem.hint WHERE problem.message IS NOT NULL
         UNION ALL SELECT 'state_column', 'ok', NULL, NULL WHERE problem.message IS NULL;
 
     SELECT array_agg(k ORDER BY k) INTO wrong FROM unnest(bound.key_columns) k
-     WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = bound.relation AND a.attname = k AND a.attnum > 0 AND NOT a.attisdropped);
+     WHERE NOT EXISTS (SELECT FROM pg_attribute a
+         WHERE a.attrelid = bound.relation AND a.attname = k AND a.attnum > 0 AND NOT a.attisdropped);
     RETURN QUERY SELECT 'key_columns', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
         'there is no column ' || pawl._short_list(wrong),
-        CASE WHEN wrong IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, ...)',
+        CASE WHEN wrong IS NOT NULL
+            THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, ...)',
                                                 bound.relation, bound.state_column, bound.machine) END;
 
     SELECT array_agg(format('%I on %s', e.trigger_name, e.member) ORDER BY e.member::text, e.trigger_name) INTO wrong
       FROM pawl._expected_triggers(bound.relation) e
-     WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = e.member AND t.tgname = e.trigger_name AND t.tgfoid = e.function);
+     WHERE NOT EXISTS (SELECT FROM pg_trigger t
+         WHERE t.tgrelid = e.member AND t.tgname = e.trigger_name AND t.tgfoid = e.function);
     SELECT array_agg(format('%I on %s', e.trigger_name, e.member) ORDER BY e.member::text, e.trigger_name) INTO altered
-      FROM pawl._expected_triggers(bound.relation) e JOIN pg_trigger t ON t.tgrelid = e.member AND t.tgname = e.trigger_name AND t.tgfoid = e.function
+      FROM pawl._expected_triggers(bound.relation) e
+      JOIN pg_trigger t ON t.tgrelid = e.member AND t.tgname = e.trigger_name AND t.tgfoid = e.function
      WHERE NOT pawl._trigger_fits(t.oid, e.function, e.definition);
     RETURN QUERY SELECT 'triggers', CASE WHEN wrong IS NULL AND altered IS NULL THEN 'ok' ELSE 'error' END,
-        concat_ws('; ', 'missing: ' || pawl._short_list(wrong), 'with another definition: ' || pawl._short_list(altered)),
+        concat_ws('; ', 'missing: ' || pawl._short_list(wrong),
+            'with another definition: ' || pawl._short_list(altered)),
         CASE WHEN wrong IS NOT NULL OR altered IS NOT NULL THEN attach_again END;
 
-    SELECT array_agg(format('%I on %s', t.tgname, t.tgrelid::regclass) ORDER BY t.tgrelid::regclass::text, t.tgname) INTO wrong
+    SELECT array_agg(format('%I on %s', t.tgname, t.tgrelid::regclass) ORDER BY t.tgrelid::regclass::text, t.tgname)
+        INTO wrong
       FROM pawl._members(bound.relation) m JOIN pg_trigger t ON t.tgrelid = m
      WHERE t.tgfoid = ANY (pawl._table_functions())
        AND t.tgenabled IN ('D', 'R');
     RETURN QUERY SELECT 'triggers_enabled', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
         'disabled: ' || pawl._short_list(wrong),
-        CASE WHEN wrong IS NOT NULL THEN attach_again || format(', then select * from pawl.verify(%L)', bound.relation) END;
+        CASE WHEN wrong IS NOT NULL THEN attach_again
+            || format(', then select * from pawl.verify(%L)', bound.relation) END;
 
-    SELECT array_agg(format('%I on %s', t.tgname, t.tgrelid::regclass) ORDER BY t.tgrelid::regclass::text, t.tgname) INTO wrong
+    SELECT array_agg(format('%I on %s', t.tgname, t.tgrelid::regclass) ORDER BY t.tgrelid::regclass::text, t.tgname)
+        INTO wrong
       FROM pawl._members(bound.relation) m JOIN pg_trigger t ON t.tgrelid = m
      WHERE t.tgfoid = ANY (pawl._table_functions())
-       AND t.tgenabled = CASE WHEN (SELECT bool_or(b.always) FROM pawl.binding b WHERE b.relation = bound.relation) THEN 'O' ELSE 'A' END::"char";
+       AND t.tgenabled = CASE WHEN (SELECT bool_or(b.always) FROM pawl.binding b WHERE b.relation = bound.relation)
+           THEN 'O' ELSE 'A' END::"char";
     RETURN QUERY SELECT 'always', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'warning' END,
-        CASE WHEN bound.always THEN 'replicated rows are not validated by ' ELSE 'replicated rows are validated by ' END || pawl._short_list(wrong),
-        CASE WHEN wrong IS NOT NULL THEN attach_again END;
+        CASE WHEN bound.always THEN 'replicated rows are not validated by ' ELSE 'replicated rows are validated by ' END
+        || pawl._short_list(wrong), CASE WHEN wrong IS NOT NULL THEN attach_again END;
 
-    SELECT array_agg(format('%I on %s', t.tgname, t.tgrelid::regclass) ORDER BY t.tgrelid::regclass::text, t.tgname) INTO wrong
+    SELECT array_agg(format('%I on %s', t.tgname, t.tgrelid::regclass) ORDER BY t.tgrelid::regclass::text, t.tgname)
+        INTO wrong
       FROM pawl._members(bound.relation) m JOIN pg_trigger t ON t.tgrelid = m
-      JOIN pg_trigger j ON j.tgrelid = m AND j.tgfoid = 'pawl.validate()'::regprocedure AND t.tgname COLLATE "C" > j.tgname
+      JOIN pg_trigger j ON j.tgrelid = m AND j.tgfoid = 'pawl.validate()'::regprocedure
+          AND t.tgname COLLATE "C" > j.tgname
      WHERE t.tgtype & 19 = 19 AND t.tgfoid <> j.tgfoid;
     RETURN QUERY SELECT 'later_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'info' END,
         'fire after pawl.validate(), so rows are validated at the end of the statement: ' || pawl._short_list(wrong),
@@ -95,21 +113,31 @@ BEGIN
 
     SELECT max(m.version) INTO newest FROM pawl.machine m WHERE m.machine = bound.machine;
     RETURN QUERY SELECT 'version', CASE WHEN newest = bound.version THEN 'ok' ELSE 'info' END,
-        CASE WHEN newest <> bound.version THEN format('version %s of machine "%s" is enforced, the newest is %s', bound.version, bound.machine, newest) END,
-        CASE WHEN newest <> bound.version THEN format('select pawl.upgrade(%L, %L)', bound.relation, bound.state_column) END;
+        CASE WHEN newest <> bound.version
+            THEN format('version %s of machine "%s" is enforced, the newest is %s', bound.version, bound.machine,
+                newest) END,
+        CASE WHEN newest <> bound.version
+            THEN format('select pawl.upgrade(%L, %L)', bound.relation, bound.state_column) END;
 
-    SELECT array_agg(g ORDER BY g) INTO wrong FROM pawl._guard_functions(bound.relation, bound.machine, bound.version, bound.calls) g;
+    SELECT array_agg(g ORDER BY g) INTO wrong
+        FROM pawl._guard_functions(bound.relation, bound.machine, bound.version, bound.calls) g;
     RETURN QUERY SELECT 'functions', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
         'guards or effects that cannot be called: ' || pawl._short_list(wrong),
-        CASE WHEN wrong IS NOT NULL THEN format('create function %s(old %s, new %s) ...', substr(wrong[1], strpos(wrong[1], ' ') + 1), bound.relation, bound.relation) END;
+        CASE WHEN wrong IS NOT NULL
+            THEN format('create function %s(old %s, new %s) ...', substr(wrong[1], strpos(wrong[1], ' ') + 1),
+                bound.relation, bound.relation) END;
 
     IF bound.history IS NULL THEN
         RETURN;
     END IF;
-    check_name := pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain, false);
-    RETURN QUERY SELECT 'log', CASE WHEN check_name IS NULL THEN 'ok' ELSE 'error' END, format('the log %s: ', bound.history) || check_name,
-        CASE WHEN check_name IS NOT NULL THEN format('select pawl.enable_log(%L, %L, log_name => ...)', bound.relation, bound.state_column) END;
-    SELECT array_agg(quote_ident(e.name) || CASE WHEN e.m <> bound.history THEN ' of ' || e.m ELSE '' END ORDER BY e.m, e.name) INTO wrong
+    check_name := pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent,
+        bound.hash_chain, false);
+    RETURN QUERY SELECT 'log', CASE WHEN check_name IS NULL THEN 'ok' ELSE 'error' END,
+        format('the log %s: ', bound.history) || check_name,
+        CASE WHEN check_name IS NOT NULL
+            THEN format('select pawl.enable_log(%L, %L, log_name => ...)', bound.relation, bound.state_column) END;
+    SELECT array_agg(quote_ident(e.name) || CASE WHEN e.m <> bound.history THEN ' of ' || e.m ELSE '' END
+            ORDER BY e.m, e.name) INTO wrong
       FROM pawl._lost_triggers(bound, 'log') e(m, name);
     RETURN QUERY SELECT 'log_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
         format('missing or disabled on %s: ', bound.history) || pawl._short_list(wrong),
@@ -132,59 +160,74 @@ DECLARE
     wrong record;
     states text[];
 BEGIN
-    IF EXISTS (SELECT FROM pawl._work_columns(bound)) AND EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.relation) THEN
+    IF EXISTS (SELECT FROM pawl._work_columns(bound))
+        AND EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.relation) THEN
         SELECT * INTO problem FROM pawl._work_column_problem(bound);
         RETURN QUERY SELECT 'managed_columns', CASE WHEN problem.message IS NULL THEN 'ok' ELSE 'error' END,
             concat_ws(': ', problem.message, problem.detail), problem.hint;
         SELECT string_agg(format('%s on %s', s.kind, s.member)
-                          || CASE WHEN s.found_one IS NULL THEN ' is missing' WHEN NOT s.is_valid THEN ' is invalid' ELSE ' is another one' END,
+                          || CASE WHEN s.found_one IS NULL THEN ' is missing' WHEN NOT s.is_valid
+                              THEN ' is invalid' ELSE ' is another one' END,
                           ', ' ORDER BY s.member::text, s.kind) AS detail,
-               string_agg(pawl._index_hint(bound, s.member, s.kind, s.found_one, s.definition, s.comment), '; ' ORDER BY s.member::text, s.kind) AS hint
+               string_agg(pawl._index_hint(bound, s.member, s.kind, s.found_one, s.definition, s.comment),
+                   '; ' ORDER BY s.member::text, s.kind) AS hint
           INTO wrong
-          FROM pawl._work_index_state(bound) s WHERE (s.found_one IS NULL OR NOT s.is_valid OR NOT s.fits) AND problem.message IS NULL;
-        RETURN QUERY SELECT 'work_indexes', CASE WHEN wrong.detail IS NULL THEN 'ok' ELSE 'error' END, wrong.detail, wrong.hint;
+          FROM pawl._work_index_state(bound) s
+          WHERE (s.found_one IS NULL OR NOT s.is_valid OR NOT s.fits) AND problem.message IS NULL;
+        RETURN QUERY
+            SELECT 'work_indexes', CASE WHEN wrong.detail IS NULL THEN 'ok' ELSE 'error' END, wrong.detail, wrong.hint;
     END IF;
     states := pawl._owned_states(bound.machine, bound.version);
     IF states <> '{}' THEN
         RETURN QUERY SELECT 'queue', CASE WHEN bound.owner_column IS NOT NULL THEN 'ok' ELSE 'info' END,
-            CASE WHEN bound.owner_column IS NULL THEN format('states %s are owned, but there is no owner column', pawl._quoted_list(states)) END,
-            CASE WHEN bound.owner_column IS NULL THEN format('select pawl.enable_queue(%L, %L, owner => ...)', bound.relation, bound.state_column) END;
+            CASE WHEN bound.owner_column IS NULL
+                THEN format('states %s are owned, but there is no owner column', pawl._quoted_list(states)) END,
+            CASE WHEN bound.owner_column IS NULL
+                THEN format('select pawl.enable_queue(%L, %L, owner => ...)', bound.relation, bound.state_column) END;
     END IF;
     IF bound.lease_column IS NOT NULL THEN
         states := pawl._stuck_states(bound);
         RETURN QUERY SELECT 'on_expiry', CASE WHEN states = '{}' THEN 'ok' ELSE 'warning' END,
-            CASE WHEN states <> '{}' THEN format('no transition for expired leases leaves %s', pawl._quoted_list(states)) END,
-            CASE WHEN states <> '{}' AND bound.on_expiry IS NULL THEN format('select pawl.set_claiming(%L, %L, on_expiry => ...)', bound.relation, bound.state_column)
-                 WHEN states <> '{}' THEN format('define a machine with %s --> ... : %s', states[1], bound.on_expiry) END;
+            CASE WHEN states <> '{}'
+                THEN format('no transition for expired leases leaves %s', pawl._quoted_list(states)) END,
+            CASE WHEN states <> '{}' AND bound.on_expiry IS NULL
+                THEN format('select pawl.set_claiming(%L, %L, on_expiry => ...)', bound.relation, bound.state_column)
+                 WHEN states <> '{}'
+                     THEN format('define a machine with %s --> ... : %s', states[1], bound.on_expiry) END;
     END IF;
-    IF EXISTS (SELECT FROM pawl.machine_transition t WHERE t.machine = bound.machine AND t.version = bound.version AND t.after IS NOT NULL) THEN
+    IF EXISTS (SELECT FROM pawl.machine_transition t
+            WHERE t.machine = bound.machine AND t.version = bound.version AND t.after IS NOT NULL) THEN
         states := pawl._untimed_states(bound);
         RETURN QUERY SELECT 'timers', CASE WHEN states = '{}' THEN 'ok' ELSE 'info' END,
-            CASE WHEN states <> '{}' THEN format('timed transitions leave %s, but there is no due column', pawl._quoted_list(states)) END,
-            CASE WHEN states <> '{}' THEN format('alter table %1$s add column due timestamptz; select pawl.enable_timers(%1$L, %2$L, due => ''due'')', bound.relation, bound.state_column) END;
+            CASE WHEN states <> '{}'
+                THEN format('timed transitions leave %s, but there is no due column', pawl._quoted_list(states)) END,
+            CASE WHEN states <> '{}' THEN format('alter table %1$s add column due timestamptz; select '
+            'pawl.enable_timers(%1$L, %2$L, due => ''due'')', bound.relation, bound.state_column) END;
     END IF;
 END
 $function$;
 COMMENT ON FUNCTION pawl._work_health(pawl.binding) IS 'internal: the health of the owned work of one lifecycle';
 
-CREATE FUNCTION pawl._index_hint(bound pawl.binding, member regclass, kind text, found_one regclass, definition text, comment text)
+CREATE FUNCTION pawl._index_hint(bound pawl.binding, member regclass, kind text, found_one regclass, definition text,
+    comment text)
 RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT concat_ws('; ', 'drop index ' || found_one,
-                     format('create index %s%I %s', CASE WHEN c.relkind <> 'p' THEN 'concurrently ' END, n.name, definition),
-                     format('comment on index %I.%I is %L', s.nspname, n.name, comment))
+                     format('create index %s%I %s', CASE WHEN c.relkind <> 'p' THEN 'concurrently ' END, n.name,
+                         definition), format('comment on index %I.%I is %L', s.nspname, n.name, comment))
       FROM pg_class c
       JOIN pg_namespace s ON s.oid = c.relnamespace
       CROSS JOIN LATERAL (SELECT coalesce((SELECT i.relname FROM pg_class i WHERE i.oid = found_one),
                                           pawl._work_index_name(member, bound.state_column, kind)) AS name) n
      WHERE c.oid = member
 $function$;
-COMMENT ON FUNCTION pawl._index_hint(pawl.binding, regclass, text, regclass, text, text) IS 'internal: how to make an index that a lifecycle lacks';
+COMMENT ON FUNCTION pawl._index_hint(pawl.binding, regclass, text, regclass, text, text) IS
+'internal: how to make an index that a lifecycle lacks';
 
--- Everything about one lifecycle. Where its rows in the catalog are so damaged that a check fails, that is the finding, and the other
--- lifecycles are looked at nevertheless.
+-- Everything about one lifecycle. Where its rows in the catalog are so damaged that a check fails, that is the finding,
+-- and the other lifecycles are looked at nevertheless.
 CREATE FUNCTION pawl._health_of(bound pawl.binding)
 RETURNS TABLE (check_name text, status text, detail text, hint text)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 20
@@ -196,15 +239,16 @@ DECLARE
     message text;
     explanation text;
     mend constant text := CASE WHEN EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.relation)
-        THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, ...); or restore the rows of pawl.binding and pawl.machine*',
-                    bound.relation, bound.state_column, bound.machine) END;
+        THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, ...); or restore the rows '
+        'of pawl.binding and pawl.machine*', bound.relation, bound.state_column, bound.machine) END;
 BEGIN
     IF mend IS NOT NULL THEN
         BEGIN
             PERFORM pawl._check_binding(bound.relation, bound.state_column);
             RETURN QUERY SELECT 'catalog', 'ok', NULL, NULL;
         EXCEPTION WHEN syntax_error_or_access_rule_violation THEN
-            RETURN QUERY SELECT 'catalog', 'ok', NULL, NULL;  -- a column or function that is not there: another check says so
+            -- a column or function that is not there: another check says so
+            RETURN QUERY SELECT 'catalog', 'ok', NULL, NULL;
         WHEN OTHERS OR ASSERT_FAILURE THEN
             GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, explanation = PG_EXCEPTION_DETAIL;
             RETURN QUERY SELECT 'catalog', 'error', concat_ws(': ', message, nullif(explanation, '')), mend;
@@ -220,7 +264,8 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._health_of(pawl.binding) IS 'internal: the health of one lifecycle, whatever state its rows in the catalog are in';
+COMMENT ON FUNCTION pawl._health_of(pawl.binding) IS
+'internal: the health of one lifecycle, whatever state its rows in the catalog are in';
 
 CREATE FUNCTION pawl.health()
 RETURNS TABLE (relation regclass, state_column name, check_name text, status text, detail text, hint text)
@@ -231,9 +276,11 @@ AS $function$
 DECLARE
     wrong text[];
 BEGIN
-    SELECT array_agg(e.name ORDER BY e.name) INTO wrong FROM unnest(ARRAY['pawl_adopt', 'pawl_follow', 'pawl_gone', 'pawl_rearm']) e(name)
+    SELECT array_agg(e.name ORDER BY e.name) INTO wrong
+        FROM unnest(ARRAY['pawl_adopt', 'pawl_follow', 'pawl_gone', 'pawl_rearm']) e(name)
      WHERE NOT EXISTS (SELECT FROM pg_event_trigger t WHERE t.evtname = e.name AND t.evtenabled NOT IN ('D', 'R'));
-    RETURN QUERY SELECT NULL::regclass, NULL::name, 'event_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
+    RETURN QUERY
+        SELECT NULL::regclass, NULL::name, 'event_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
         'missing or disabled: ' || pawl._short_list(wrong),
         CASE WHEN wrong IS NOT NULL THEN format('alter event trigger %I enable', wrong[1]) END;
 
@@ -242,12 +289,15 @@ BEGIN
                    CROSS JOIN LATERAL pawl._health_of(b) WITH ORDINALITY h(check_name, status, detail, hint, n)
                   ORDER BY b.relation::text COLLATE "C", b.state_column, h.n;
 
-    RETURN QUERY SELECT NULL::regclass, NULL::name, o.check_name, o.status, o.detail, o.hint FROM pawl._health_outbox() o;
+    RETURN QUERY SELECT NULL::regclass, NULL::name, o.check_name, o.status, o.detail, o.hint
+        FROM pawl._health_outbox() o;
     RETURN QUERY SELECT o.* FROM pawl._health_orphans() o;
     RETURN QUERY
-        SELECT t.tgrelid::regclass, NULL::name, 'orphaned_triggers', 'warning', 'no binding exists for ' || string_agg(quote_ident(t.tgname), ', ' ORDER BY t.tgname),
+        SELECT t.tgrelid::regclass, NULL::name, 'orphaned_triggers', 'warning',
+        'no binding exists for ' || string_agg(quote_ident(t.tgname), ', ' ORDER BY t.tgname),
                string_agg(format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass), '; ' ORDER BY t.tgname)
-          FROM pg_depend d JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid AND t.tgparentid = 0
+          FROM pg_depend d
+          JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid AND t.tgparentid = 0
          WHERE d.refclassid = 'pg_proc'::regclass
            AND d.refobjid = ANY (pawl._table_functions())
            AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(t.tgrelid) a))

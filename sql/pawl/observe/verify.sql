@@ -20,7 +20,8 @@ AS $function$
                       AND t.from_state = {}.from_state COLLATE "C" AND t.to_state = {}.to_state COLLATE "C") END)
         $query$, '{}', alias)
 $function$;
-COMMENT ON FUNCTION pawl._foreign_change(text) IS 'internal: a condition that a log row is a state change that its machine does not allow';
+COMMENT ON FUNCTION pawl._foreign_change(text) IS
+'internal: a condition that a log row is a state change that its machine does not allow';
 
 CREATE FUNCTION pawl._verify(only_relation regclass)
 RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
@@ -48,14 +49,19 @@ BEGIN
     FOR bound IN SELECT b.* FROM pawl.binding b WHERE root IS NULL OR b.relation = root
                   ORDER BY b.relation::text COLLATE "C", b.state_column LOOP
         IF root IS NULL THEN
-            problem := CASE WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.relation) THEN 'it does not exist'
+            problem := CASE
+                WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.relation) THEN 'it does not exist'
                             WHEN NOT has_table_privilege(bound.relation, 'SELECT') THEN 'permission denied'
-                            WHEN bound.history IS NOT NULL AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.history) THEN 'its log does not exist'
+                            WHEN bound.history IS NOT NULL AND NOT EXISTS (SELECT FROM pg_class c
+                                WHERE c.oid = bound.history) THEN 'its log does not exist'
                             WHEN NOT has_table_privilege(bound.history, 'SELECT') THEN 'permission denied for its log'
-                            WHEN row_security_active(bound.relation) OR row_security_active(bound.history) THEN 'row-level security hides rows'
-                            WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.relation AND c.relkind IN ('r', 'p')) THEN 'it is not a table'
+                            WHEN row_security_active(bound.relation)
+                                OR row_security_active(bound.history) THEN 'row-level security hides rows'
+                            WHEN NOT EXISTS (SELECT FROM pg_class c
+                                WHERE c.oid = bound.relation AND c.relkind IN ('r', 'p')) THEN 'it is not a table'
                             WHEN pawl._of_another(bound.relation, pawl._verified_tables(bound)) IS NOT NULL
-                            THEN format('%s belongs to another role', pawl._of_another(bound.relation, pawl._verified_tables(bound)))
+                            THEN format('%s belongs to another role',
+                                pawl._of_another(bound.relation, pawl._verified_tables(bound)))
                             ELSE pawl._binding_problem(bound.relation, bound.state_column) END;
             IF problem IS NOT NULL THEN
                 relation := bound.relation;
@@ -87,8 +93,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._verify(regclass) IS 'internal: see pawl.verify';
 
--- The statements by which pawl.read_as_owner verifies a table. verify: rows and log; verify_work: managed columns; log: all entries, for
--- pawl._verify_events.
+-- The statements by which pawl.read_as_owner verifies a table. verify: rows and log; verify_work: managed columns; log:
+-- all entries, for pawl._verify_events.
 CREATE FUNCTION pawl._verify_statements(bound pawl.binding, what text)
 RETURNS TABLE (statement text, types regtype[], parameters text[])
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 5
@@ -97,7 +103,8 @@ AS $function$
 BEGIN
     IF what = 'verify' THEN
         RETURN QUERY SELECT format(
-            'SELECT $1, $2, %1$s, ''unknown_state'', coalesce(''the row is in "'' || pawl.value_text(r.%2$I) || ''"'', ''the state is null'') '
+            'SELECT $1, $2, %1$s, ''unknown_state'', coalesce(''the row is in "'' || pawl.value_text(r.%2$I) || '
+            '''"'', ''the state is null'') '
             'FROM %3$s r WHERE r.%2$I IS NULL OR pawl.value_text(r.%2$I) COLLATE "C" <> ALL ($3) ORDER BY 3',
             pawl._key_label('r', bound.key_columns), bound.state_column, bound.relation),
             '{regclass,name,text[]}'::regtype[],
@@ -111,12 +118,15 @@ BEGIN
     ELSIF what = 'verify_work' THEN
         RETURN QUERY SELECT s.* FROM pawl._verify_work(bound) s;
     ELSIF what = 'log' AND bound.history IS NOT NULL THEN
-        RETURN QUERY SELECT format('SELECT l.id, %s, l.sort_key, l.from_state, l.to_state, l.event, l.created_at FROM %s l',
-                                   pawl._key_label('l', bound.log_key_columns), bound.history), '{}'::regtype[], '{}'::text[];
+        RETURN QUERY
+            SELECT format('SELECT l.id, %s, l.sort_key, l.from_state, l.to_state, l.event, l.created_at FROM %s l',
+                                   pawl._key_label('l', bound.log_key_columns), bound.history), '{}'::regtype[],
+                '{}'::text[];
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._verify_statements(pawl.binding, text) IS 'internal: statements that read a table and its log for pawl.verify';
+COMMENT ON FUNCTION pawl._verify_statements(pawl.binding, text) IS
+'internal: statements that read a table and its log for pawl.verify';
 
 -- Every row is where its log ends, and every log ends at a row.
 CREATE FUNCTION pawl._verify_ends(bound pawl.binding)
@@ -127,27 +137,34 @@ AS $function$
 BEGIN
     RETURN QUERY SELECT format($query$
         WITH newest AS %1$s,
-             ends AS (SELECT CASE WHEN r.present THEN %2$s ELSE %3$s END AS key, r.present, pawl.value_text(r.%4$I) AS state,
+             ends AS (SELECT CASE WHEN r.present THEN %2$s ELSE %3$s END AS key, r.present,
+                 pawl.value_text(r.%4$I) AS state,
                              coalesce('"' || pawl.value_text(r.%4$I) || '"', 'no state') AS state_shown,
                              n.sort_key, n.to_state
                         FROM (SELECT t.*, true AS present FROM %5$s t) r FULL JOIN newest n ON %6$s)
         SELECT $1, $2, e.key, p.problem, p.detail
           FROM ends e
           CROSS JOIN LATERAL (VALUES
-               ('log_missing', e.present AND e.sort_key IS NULL, format('the row is in %%s, it has no log', e.state_shown)),
-               ('row_missing', e.present IS NULL AND e.to_state IS NOT NULL, format('the log ends with "%%s", there is no row', e.to_state)),
-               ('log_differs', e.present AND e.sort_key IS NOT NULL AND e.state COLLATE "C" IS DISTINCT FROM e.to_state COLLATE "C",
-                format('the row is in %%s, the log ends with %%s', e.state_shown, coalesce('"' || e.to_state || '"', 'its deletion')))
+               ('log_missing', e.present
+                   AND e.sort_key IS NULL, format('the row is in %%s, it has no log', e.state_shown)),
+               ('row_missing', e.present IS NULL
+                   AND e.to_state IS NOT NULL, format('the log ends with "%%s", there is no row', e.to_state)),
+               ('log_differs', e.present AND e.sort_key IS NOT NULL
+                   AND e.state COLLATE "C" IS DISTINCT FROM e.to_state COLLATE "C",
+                format('the row is in %%s, the log ends with %%s', e.state_shown,
+                    coalesce('"' || e.to_state || '"', 'its deletion')))
                ) p(problem, holds, detail)
          WHERE p.holds ORDER BY e.key COLLATE "C"$query$,
-        pawl._log_ends(bound), pawl._key_label('r', bound.key_columns), pawl._key_label('n', bound.log_key_columns), bound.state_column, bound.relation,
+        pawl._log_ends(bound), pawl._key_label('r', bound.key_columns), pawl._key_label('n', bound.log_key_columns),
+        bound.state_column, bound.relation,
         pawl._same_key('n', bound.log_key_columns, 'r', bound.key_columns, bound.history)),
         '{regclass,name}'::regtype[], ARRAY[bound.relation::oid::text, bound.state_column];
 END
 $function$;
 COMMENT ON FUNCTION pawl._verify_ends(pawl.binding) IS 'internal: rows that are not where their log ends';
 
--- Every log is a chain: numbered 1, 2, 3 ... (from where it was pruned), each entry begins where the one before ended, and each state change was allowed.
+-- Every log is a chain: numbered 1, 2, 3 ... (from where it was pruned), each entry begins where the one before ended,
+-- and each state change was allowed.
 CREATE FUNCTION pawl._verify_log(bound pawl.binding)
 RETURNS TABLE (statement text, types regtype[], parameters text[])
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
@@ -160,16 +177,20 @@ BEGIN
     RETURN QUERY SELECT format($query$
         WITH %10$s chain AS (
             SELECT l.*, coalesce(lag(l.sort_key) OVER w, %8$s.sort_key) AS last_sort_key,
-                   CASE WHEN lag(l.sort_key) OVER w IS NULL THEN %8$s.to_state ELSE lag(l.to_state) OVER w END AS last_to_state,
-                   coalesce(lag(l.created_at) OVER w, %8$s.created_at) AS last_created_at, lead(l.sort_key) OVER w IS NULL AS is_newest %1$s
+                   CASE WHEN lag(l.sort_key) OVER w IS NULL THEN %8$s.to_state ELSE lag(l.to_state) OVER w END
+                   AS last_to_state,
+                   coalesce(lag(l.created_at) OVER w, %8$s.created_at) AS last_created_at,
+                   lead(l.sort_key) OVER w IS NULL AS is_newest %1$s
               FROM %2$s l %9$s WINDOW w AS (PARTITION BY %3$s ORDER BY l.sort_key))
         , checked AS (
             SELECT c.*, c.sort_key <> coalesce(c.last_sort_key, 0) + 1 AS has_gap,
                    c.from_state COLLATE "C" IS DISTINCT FROM c.last_to_state COLLATE "C" AS is_broken,
                    NOT k.known AS is_unknown, k.known AND %5$s AS is_illegal, %6$s AS is_mistaken,
-                   coalesce(c.created_at < c.last_created_at, false) AS is_backwards, %7$s AS is_forged, %11$s AS unrecorded
+                   coalesce(c.created_at < c.last_created_at, false) AS is_backwards, %7$s AS is_forged,
+                   %11$s AS unrecorded
               FROM chain c
-              CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pawl.machine v WHERE v.machine = $1 AND v.version = c.machine_version) AS known) k
+              CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pawl.machine v
+                  WHERE v.machine = $1 AND v.version = c.machine_version) AS known) k
               %12$s
             OFFSET 0)  -- each condition is looked at once
         SELECT $2, $3, %4$s, p.problem, format('sort_key %%s: ', c.sort_key) || p.detail
@@ -177,33 +198,48 @@ BEGIN
           CROSS JOIN LATERAL (VALUES
                ('sort_key_gap', c.has_gap, format('%%s should come before it', c.sort_key - 1)),
                ('chain_broken', c.is_broken, format('it begins at %%s, but the entry before ended at %%s',
-                       coalesce('"' || c.from_state || '"', 'nothing'), coalesce('"' || c.last_to_state || '"', 'nothing'))),
+                       coalesce('"' || c.from_state || '"', 'nothing'),
+                       coalesce('"' || c.last_to_state || '"', 'nothing'))),
                ('unknown_version', c.is_unknown, format('machine "%%s" has no version %%s', $1, c.machine_version)),
-               ('illegal_transition', c.is_illegal, format('%%s to %%s is not a transition of version %%s', coalesce('"' || c.from_state || '"', 'nothing'),
+               ('illegal_transition', c.is_illegal, format('%%s to %%s is not a transition of version %%s',
+                   coalesce('"' || c.from_state || '"', 'nothing'),
                        coalesce('"' || c.to_state || '"', 'nothing'), c.machine_version)),
-               ('most_recent', c.is_mistaken, CASE WHEN c.is_newest THEN 'it is the newest entry, but most_recent is false' ELSE 'most_recent is true, but it is not the newest entry' END),
-               ('clock_backwards', c.is_backwards, format('its time is %%s before that of the entry before it', c.last_created_at - c.created_at)),
+               ('most_recent', c.is_mistaken, CASE WHEN c.is_newest
+                   THEN 'it is the newest entry, but most_recent is false'
+                       ELSE 'most_recent is true, but it is not the newest entry' END),
+               ('clock_backwards', c.is_backwards,
+                   format('its time is %%s before that of the entry before it', c.last_created_at - c.created_at)),
                ('hash_mismatch', c.is_forged, 'its hash is not that of its content and its predecessor''s hash'),
-               ('redaction_missing', c.unrecorded <> '{}', format('pawl.redaction has no row for the redacted %%s', array_to_string(c.unrecorded, ', ')))
+               ('redaction_missing', c.unrecorded <> '{}',
+                   format('pawl.redaction has no row for the redacted %%s', array_to_string(c.unrecorded, ', ')))
                ) p(problem, holds, detail)
-         WHERE (c.has_gap OR c.is_broken OR c.is_unknown OR c.is_illegal OR c.is_mistaken OR c.is_backwards OR c.is_forged OR c.unrecorded <> '{}') AND p.holds
+         WHERE (c.has_gap OR c.is_broken OR c.is_unknown OR c.is_illegal OR c.is_mistaken OR c.is_backwards
+             OR c.is_forged OR c.unrecorded <> '{}') AND p.holds
          ORDER BY 3, c.sort_key, p.problem COLLATE "C"$query$,
-        CASE WHEN bound.hash_chain THEN format(', coalesce(lag(l.hash) OVER w, %s.hash) AS last_hash', anchor.alias) END,
+        CASE WHEN bound.hash_chain
+            THEN format(', coalesce(lag(l.hash) OVER w, %s.hash) AS last_hash', anchor.alias) END,
         bound.history, pawl._columns('l.', bound.log_key_columns), pawl._key_label('c', bound.log_key_columns),
         pawl._foreign_change('c'),
         CASE WHEN bound.most_recent = 'stored' THEN 'c.most_recent <> c.is_newest' ELSE 'false' END,
         CASE WHEN bound.hash_chain THEN
-             format('c.hash IS DISTINCT FROM pawl._log_hash(c.last_hash, pawl._log_content(%s, c.sort_key, c.from_state, c.to_state, c.event, '
-                    'pawl._commitment(''processor'', c.processor, %2$s), c.actor, pawl._commitment(''correlation_id'', c.correlation_id, %2$s), '
-                    'pawl._metadata_commitment(c.metadata, %2$s), c.machine_version, c.created_at))', pawl._key_array('c', bound.log_key_columns),
+             format('c.hash IS DISTINCT FROM pawl._log_hash(c.last_hash, pawl._log_content(%s, c.sort_key, '
+                 'c.from_state, c.to_state, c.event, '
+                    'pawl._commitment(''processor'', c.processor, %2$s), c.actor, '
+                    'pawl._commitment(''correlation_id'', c.correlation_id, %2$s), '
+                    'pawl._metadata_commitment(c.metadata, %2$s), c.machine_version, c.created_at))',
+                        pawl._key_array('c', bound.log_key_columns),
                     CASE WHEN salted THEN 'c.salt, c.salts' ELSE 'NULL, NULL' END)
              ELSE 'false' END,
         anchor.alias, anchor.joined,
-        CASE WHEN salted THEN format('redacted AS MATERIALIZED (SELECT x.key, array_agg(f) AS fields FROM pawl._redactions x CROSS JOIN LATERAL unnest(x.fields) f '
+        CASE WHEN salted THEN format('redacted AS MATERIALIZED (SELECT x.key, array_agg(f) AS fields FROM '
+        'pawl._redactions x CROSS JOIN LATERAL unnest(x.fields) f '
                                      'WHERE x.log = %L::regclass GROUP BY x.key),', bound.history) END,
-        CASE WHEN salted THEN 'CASE WHEN c.salt IS NULL AND c.salts IS NOT NULL THEN pawl._unrecorded(c.processor, c.correlation_id, c.metadata, c.salts, d.fields) ELSE ''{}'' END'
+        CASE WHEN salted THEN 'CASE WHEN c.salt IS NULL AND c.salts IS NOT NULL THEN pawl._unrecorded(c.processor, '
+        'c.correlation_id, c.metadata, c.salts, d.fields) ELSE ''{}'' END'
              ELSE '''{}''::text[]' END,
-        CASE WHEN salted THEN format('LEFT JOIN redacted d ON c.salt IS NULL AND d.key = %s', pawl._key_array('c', bound.log_key_columns)) END),
+        CASE WHEN salted
+            THEN format('LEFT JOIN redacted d ON c.salt IS NULL AND d.key = %s',
+                pawl._key_array('c', bound.log_key_columns)) END),
         '{text,regclass,name}'::regtype[], ARRAY[bound.machine, bound.relation::oid::text, bound.state_column];
 END
 $function$;

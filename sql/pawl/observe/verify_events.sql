@@ -3,17 +3,21 @@
 -- What the outbox says of entries of logs, to those who may see the events of their tables.
 CREATE VIEW pawl._events WITH (security_barrier = true) AS
     SELECT o.relation, o.state_column, o.txid, o.n, o.log_id, o.sort_key, o.key, o.from_state, o.to_state, o.at
-      FROM (SELECT e.relation, e.state_column, e.txid, e.n, e.log_id, e.sort_key, e.key, e.from_state, e.to_state, e.at FROM pawl.outbox_1 e
-            UNION ALL SELECT e.relation, e.state_column, e.txid, e.n, e.log_id, e.sort_key, e.key, e.from_state, e.to_state, e.at FROM pawl.outbox_2 e
-            UNION ALL SELECT e.relation, e.state_column, e.txid, e.n, e.log_id, e.sort_key, e.key, e.from_state, e.to_state, e.at FROM pawl.outbox_3 e) o
+      FROM (SELECT e.relation, e.state_column, e.txid, e.n, e.log_id, e.sort_key, e.key, e.from_state, e.to_state, e.at
+          FROM pawl.outbox_1 e
+            UNION ALL SELECT e.relation, e.state_column, e.txid, e.n, e.log_id, e.sort_key, e.key, e.from_state,
+                e.to_state, e.at FROM pawl.outbox_2 e
+            UNION ALL SELECT e.relation, e.state_column, e.txid, e.n, e.log_id, e.sort_key, e.key, e.from_state,
+                e.to_state, e.at FROM pawl.outbox_3 e) o
      WHERE o.relation OPERATOR(pg_catalog.=) ANY (ARRAY(
            SELECT b.relation FROM pawl.binding b
-            WHERE b.events AND pawl.may_read_events(b.relation, (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) current_user))));
+            WHERE b.events AND pawl.may_read_events(b.relation,
+                (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) current_user))));
 COMMENT ON VIEW pawl._events IS 'internal: the events in the outbox of tables that you may read';
 
--- Events come with their entries of the log and are never written later, so both agree: for entries younger than the last pruning, which
--- may have taken the events of older ones, and than the lifecycle itself. A full join, because it is never one row after the other,
--- whatever the planner takes the outbox for.
+-- Events come with their entries of the log and are never written later, so both agree: for entries younger than the
+-- last pruning, which may have taken the events of older ones, and than the lifecycle itself. A full join, because it
+-- is never one row after the other, whatever the planner takes the outbox for.
 CREATE FUNCTION pawl._verify_events(bound pawl.binding)
 RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
@@ -31,23 +35,30 @@ BEGIN
     FOR relation, state_column, key, problem, detail IN EXECUTE $query$
         SELECT $1, $2, k.key, p.problem, format('sort_key %s: ', coalesce(l.sort_key, e.sort_key)) || p.detail
           FROM (SELECT x.* FROM pawl._events x WHERE x.relation = $1 AND x.state_column = $2 AND x.at > $3) e
-          FULL JOIN pawl.read_as_owner($1, $2, 'log') l(id uuid, key text, sort_key integer, from_state text, to_state text, event text, created_at timestamptz)
+          FULL JOIN pawl.read_as_owner($1, $2, 'log') l(id uuid, key text, sort_key integer, from_state text,
+              to_state text, event text, created_at timestamptz)
                  ON l.id = e.log_id
           CROSS JOIN LATERAL (SELECT CASE WHEN l.id IS NULL THEN array_to_string(e.key, ', ') ELSE l.key END AS key) k
           CROSS JOIN LATERAL (VALUES
-               ('event_missing', e.txid IS NULL AND l.created_at > $5 AND NOT $6 AND l.event IS DISTINCT FROM 'pawl.attach', 'the outbox has no event of this entry'),
+               ('event_missing', e.txid IS NULL AND l.created_at > $5 AND NOT $6
+                   AND l.event IS DISTINCT FROM 'pawl.attach', 'the outbox has no event of this entry'),
                ('event_unfounded', l.id IS NULL AND e.at >= $4, 'the outbox has an event that is not in the log'),
-               ('event_differs', e.log_id = l.id AND (e.sort_key IS DISTINCT FROM l.sort_key OR e.from_state COLLATE "C" IS DISTINCT FROM l.from_state COLLATE "C"
-                                                      OR e.to_state COLLATE "C" IS DISTINCT FROM l.to_state COLLATE "C"),
-                format('the event says %s to %s, number %s', coalesce(quote_ident(e.from_state), 'nothing'), coalesce(quote_ident(e.to_state), 'nothing'), e.sort_key))
+               ('event_differs', e.log_id = l.id AND (e.sort_key IS DISTINCT FROM l.sort_key
+                   OR e.from_state COLLATE "C" IS DISTINCT FROM l.from_state COLLATE "C"
+                   OR e.to_state COLLATE "C" IS DISTINCT FROM l.to_state COLLATE "C"),
+                format('the event says %s to %s, number %s', coalesce(quote_ident(e.from_state), 'nothing'),
+                    coalesce(quote_ident(e.to_state), 'nothing'), e.sort_key))
                ) p(problem, holds, detail)
          WHERE p.holds ORDER BY k.key COLLATE "C", coalesce(l.sort_key, e.sort_key), p.problem$query$
         USING bound.relation, bound.state_column, bound.enforced_at, cut, since,
-              EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = bound.history)  -- that log was written elsewhere
+              -- that log was written elsewhere
+              EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = bound.history)
     LOOP
-        -- TRUNCATE heeds no snapshot: what was pruned after ours was taken is gone from it, and the time of that is not yet in it
+        -- TRUNCATE heeds no snapshot: what was pruned after ours was taken is gone from
+        -- it, and the time of that is not yet in it
         IF problem = 'event_missing' THEN
-            truncated := coalesce(truncated, EXISTS (SELECT FROM pg_class c WHERE c.oid IN ('pawl.outbox_1'::regclass, 'pawl.outbox_2'::regclass, 'pawl.outbox_3'::regclass)
+            truncated := coalesce(truncated, EXISTS (SELECT FROM pg_class c
+                WHERE c.oid IN ('pawl.outbox_1'::regclass, 'pawl.outbox_2'::regclass, 'pawl.outbox_3'::regclass)
                                                         AND c.relfilenode <> pg_relation_filenode(c.oid)));
             CONTINUE WHEN truncated;
         END IF;
@@ -65,8 +76,8 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._events_pruned_at() IS 'internal: when events were last taken out of the outbox';
 
--- Every event has its transaction in the table of the same number, or no consumer would read it. The own transaction gets its place when
--- it commits.
+-- Every event has its transaction in the table of the same number, or no consumer would read it. The own transaction
+-- gets its place when it commits.
 CREATE FUNCTION pawl._verify_outbox()
 RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY DEFINER ROWS 10
@@ -78,10 +89,12 @@ BEGIN
     FOR slot IN 1 .. 3 LOOP
         RETURN QUERY EXECUTE format($query$
             SELECT NULL::regclass, NULL::name, format('transaction %%s', txid), 'outbox_differs',
-                   CASE WHEN t.events IS NULL THEN format('%%s events have no position in the order of commits and cannot be read', e.events)
+                   CASE WHEN t.events IS NULL
+                       THEN format('%%s events have no position in the order of commits and cannot be read', e.events)
                         ELSE format('pawl.outbox_%1$s has %%s of its %%s events', coalesce(e.events, 0), t.events) END
               FROM (SELECT o.txid, count(*) AS events FROM pawl.outbox_%1$s o GROUP BY o.txid) e
-              FULL JOIN (SELECT c.txid, sum(c.events) AS events FROM pawl.outbox_commit_%1$s c GROUP BY c.txid) t USING (txid)
+              FULL JOIN (SELECT c.txid, sum(c.events) AS events FROM pawl.outbox_commit_%1$s c GROUP BY c.txid) t
+              USING (txid)
              WHERE e.events IS DISTINCT FROM t.events AND pg_visible_in_snapshot(txid, $1) ORDER BY txid$query$, slot)
             USING now_seen;
     END LOOP;
@@ -98,15 +111,19 @@ AS $function$
 DECLARE
     large constant bigint := 256 * 1024 * 1024;  -- bytes
     slow constant interval := '1 hour';
-    bytes bigint := (SELECT sum(pg_total_relation_size(format('pawl.outbox_%s', n)::regclass)) FROM generate_series(1, 3) n);
+    bytes bigint := (SELECT sum(pg_total_relation_size(format('pawl.outbox_%s', n)::regclass))
+        FROM generate_series(1, 3) n);
     tables bigint := (SELECT count(DISTINCT b.relation) FROM pawl.binding b WHERE b.events);
     reader record;
     dead regclass[];
 BEGIN
     IF tables > 0 OR bytes > large THEN
         RETURN QUERY SELECT 'outbox', CASE WHEN bytes > large THEN 'warning' ELSE 'ok' END,
-            CASE WHEN bytes > large THEN format('it has grown to %s, and was last emptied %s', pg_size_pretty(bytes), pawl._events_pruned_at()) END,
-            CASE WHEN bytes > large THEN 'select * from pawl.consumers order by behind desc; select pawl.prune_events()' END;
+            CASE WHEN bytes > large
+                THEN format('it has grown to %s, and was last emptied %s', pg_size_pretty(bytes),
+                    pawl._events_pruned_at()) END,
+            CASE WHEN bytes > large
+                THEN 'select * from pawl.consumers order by behind desc; select pawl.prune_events()' END;
     END IF;
     FOR reader IN SELECT c.* FROM pawl.consumers c ORDER BY c.consumer LOOP
         SELECT array_agg(r) INTO dead FROM unnest(reader.relations) r
@@ -117,13 +134,16 @@ BEGIN
         IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = reader.owner) THEN
             detail := format('consumer "%s" belongs to role "%s", which does not exist', reader.consumer, reader.owner);
         ELSIF cardinality(dead) = cardinality(reader.relations) THEN
-            detail := format('consumer "%s" reads only tables without events: %s', reader.consumer, pawl._short_list(dead::text[]));
+            detail := format('consumer "%s" reads only tables without events: %s', reader.consumer,
+                pawl._short_list(dead::text[]));
         ELSIF reader.age > slow OR reader.and_more THEN
-            detail := format('consumer "%s" is %s%s events and %s behind', reader.consumer, CASE WHEN reader.and_more THEN 'more than ' END,
-                             reader.behind, date_trunc('second', reader.age));
-            hint := format('select * from pawl.read_events(%L); if it is not needed: select pawl.drop_consumer(%1$L)', reader.consumer);
+            detail := format('consumer "%s" is %s%s events and %s behind', reader.consumer,
+                CASE WHEN reader.and_more THEN 'more than ' END, reader.behind, date_trunc('second', reader.age));
+            hint := format('select * from pawl.read_events(%L); if it is not needed: select pawl.drop_consumer(%1$L)',
+                reader.consumer);
         ELSIF reader.missed > 0 THEN
-            detail := format('consumer "%s" has lost %s events to retention, which it has not read yet', reader.consumer, reader.missed);
+            detail := format('consumer "%s" has lost %s events to retention, which it has not read yet',
+                reader.consumer, reader.missed);
             hint := format('select * from pawl.read_events(%L)', reader.consumer);
         ELSE
             status := 'ok';
@@ -141,11 +161,14 @@ RETURNS TABLE (check_name text, status text, detail text, hint text)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT 'paused', 'info', format('%s paused since %s by %s%s%s', coalesce('queue "' || p.queue || '" is', 'all claims are'), p.paused_at, p.paused_by,
+    SELECT 'paused', 'info', format('%s paused since %s by %s%s%s',
+        coalesce('queue "' || p.queue || '" is', 'all claims are'), p.paused_at, p.paused_by,
                                     ', until ' || p.until, ': ' || p.reason),
-           format('select pawl.resume(%L%s, state_column => %L)', p.relation, ', ' || quote_literal(p.queue), p.state_column)
+           format('select pawl.resume(%L%s, state_column => %L)', p.relation, ', ' || quote_literal(p.queue),
+               p.state_column)
       FROM pawl.paused p
-     WHERE p.relation = bound.relation AND p.state_column = bound.state_column AND (p.until IS NULL OR p.until > clock_timestamp())
+     WHERE p.relation = bound.relation AND p.state_column = bound.state_column
+         AND (p.until IS NULL OR p.until > clock_timestamp())
      ORDER BY p.queue NULLS FIRST
 $function$;
 COMMENT ON FUNCTION pawl._health_pauses(pawl.binding) IS 'internal: the pauses of a lifecycle';
@@ -158,7 +181,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT p.relation, p.state_column, 'paused', 'warning', 'claims are paused where no machine is enforced',
            format('delete from pawl.paused where relation = %s and state_column = %L', p.relation::oid, p.state_column)
-      FROM pawl.paused p WHERE NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation = p.relation AND b.state_column = p.state_column)
+      FROM pawl.paused p
+      WHERE NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation = p.relation AND b.state_column = p.state_column)
      GROUP BY p.relation, p.state_column
 $function$;
 COMMENT ON FUNCTION pawl._health_orphans() IS 'internal: pauses that no lifecycle stands behind';

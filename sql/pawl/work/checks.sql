@@ -27,11 +27,13 @@ BEGIN
     IF FOUND THEN
         PERFORM pawl.raise('22023', format('%s needs %s', lacking.argument, lacking.needs), NULL,
             format('select pawl.%s(%L, %L, %s => ...)',
-                   CASE WHEN lacking.needs = 'due' THEN 'enable_timers' WHEN lacking.needs IN ('owner', 'lease', 'attempts') THEN 'enable_queue'
+                   CASE WHEN lacking.needs = 'due'
+                       THEN 'enable_timers' WHEN lacking.needs IN ('owner', 'lease', 'attempts') THEN 'enable_queue'
                         ELSE 'set_claiming' END, bound.relation, bound.state_column, lacking.needs));
     END IF;
     IF bound.lease_time <= interval '0' THEN
-        PERFORM pawl.raise('22023', 'lease_time must be positive', format('It is %s.', bound.lease_time), 'lease_time => ''60 s''');
+        PERFORM pawl.raise('22023', 'lease_time must be positive', format('It is %s.', bound.lease_time),
+            'lease_time => ''60 s''');
     END IF;
     IF bound.backoff IS NOT NULL THEN
         PERFORM pawl._check_backoff(bound.backoff);
@@ -60,7 +62,8 @@ BEGIN
         ON o.name = w.name AND o.n < w.n AND NOT (o.may_share AND w.argument = 'queue')
      ORDER BY w.n LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('column "%s" cannot be %s: it is %s', problem.name, problem.argument, problem.role), NULL,
+        PERFORM pawl.raise('22023',
+            format('column "%s" cannot be %s: it is %s', problem.name, problem.argument, problem.role), NULL,
             format('name another column: %s => ...', problem.argument));
     END IF;
     SELECT c AS name INTO problem FROM unnest(bound.claim_columns) c
@@ -71,7 +74,8 @@ BEGIN
     END IF;
     PERFORM pawl._check_shared_columns(bound);
     IF bound.key_columns = '{}' AND (bound.owner_column IS NOT NULL OR bound.due_column IS NOT NULL) THEN
-        PERFORM pawl.raise('55000', format('table %s has no key by which its rows can be owned or timed', bound.relation),
+        PERFORM pawl.raise('55000',
+            format('table %s has no key by which its rows can be owned or timed', bound.relation),
             CASE WHEN EXISTS (SELECT FROM pg_index i WHERE i.indrelid = bound.relation AND i.indisprimary)
                  THEN 'Its primary key is the state alone.' ELSE 'It has no primary key.' END,
             format('add one, or name columns that identify a row: select pawl.enforce(%L, %L, %L, key => array[...])',
@@ -79,7 +83,8 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._check_work_columns(pawl.binding) IS 'internal: managed columns that are missing, do not fit, or are used twice';
+COMMENT ON FUNCTION pawl._check_work_columns(pawl.binding) IS
+'internal: managed columns that are missing, do not fit, or are used twice';
 
 CREATE FUNCTION pawl._check_shared_columns(bound pawl.binding) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -90,7 +95,8 @@ DECLARE
 BEGIN
     WITH used(state_column, name, is_written) AS (
         SELECT b.state_column, u.name, u.is_written
-          FROM (SELECT b.* FROM pawl.binding b WHERE b.relation = bound.relation AND b.state_column <> bound.state_column
+          FROM (SELECT b.* FROM pawl.binding b
+              WHERE b.relation = bound.relation AND b.state_column <> bound.state_column
                 UNION ALL SELECT bound.*) b
           CROSS JOIN LATERAL (SELECT b.state_column AS name, true AS is_written
                               UNION ALL SELECT w.name, w.is_written FROM pawl._work_columns(b) w) u)
@@ -98,13 +104,15 @@ BEGIN
       FROM used mine JOIN used other ON other.name = mine.name AND (other.is_written OR mine.is_written)
      WHERE mine.state_column = bound.state_column AND other.state_column <> bound.state_column LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('column "%s" of table %s is used by two bindings', shared.name, bound.relation),
+        PERFORM pawl.raise('22023',
+            format('column "%s" of table %s is used by two bindings', shared.name, bound.relation),
             format('The binding on column "%s" uses it too.', shared.state_column),
             format('alter table %s add column ... and name that', bound.relation));
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._check_shared_columns(pawl.binding) IS 'internal: no column is written by one lifecycle and used by another';
+COMMENT ON FUNCTION pawl._check_shared_columns(pawl.binding) IS
+'internal: no column is written by one lifecycle and used by another';
 
 CREATE FUNCTION pawl._check_backoff(policy jsonb) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -112,7 +120,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     IF jsonb_typeof(policy) <> 'object' THEN
-        PERFORM pawl.raise('22023', 'backoff must be a JSON object', NULL, '{"strategy": "exponential", "base": "1 s", "cap": "1 h"}');
+        PERFORM pawl.raise('22023', 'backoff must be a JSON object', NULL,
+            '{"strategy": "exponential", "base": "1 s", "cap": "1 h"}');
     END IF;
     PERFORM pawl.backoff(1, policy);
 END
@@ -126,11 +135,13 @@ AS $function$
 DECLARE
     known text[] := ARRAY(SELECT t.event FROM pawl.machine_transition t
                            WHERE t.machine = _check_known_events.machine AND t.version = _check_known_events.version
-                             AND t.event IS NOT NULL AND t.from_state IS NOT NULL GROUP BY t.event ORDER BY min(t.ordinal));
+                             AND t.event IS NOT NULL AND t.from_state IS NOT NULL GROUP BY t.event
+                                 ORDER BY min(t.ordinal));
     unknown text;
 BEGIN
     IF array_ndims(events) > 1 OR array_position(events, NULL) IS NOT NULL THEN
-        PERFORM pawl.raise('22023', format('%s must be a list of events', argument), NULL, format('%s => array[''...'']', argument));
+        PERFORM pawl.raise('22023', format('%s must be a list of events', argument), NULL,
+            format('%s => array[''...'']', argument));
     END IF;
     SELECT e INTO unknown FROM unnest(events) e WHERE e <> ALL (known) LIMIT 1;
     IF FOUND THEN
@@ -140,7 +151,8 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._check_known_events(text, integer, text, text[]) IS 'internal: rejects events that a machine does not have (PW008)';
+COMMENT ON FUNCTION pawl._check_known_events(text, integer, text, text[]) IS
+'internal: rejects events that a machine does not have (PW008)';
 
 -- The events a binding names do in this version what they are named for.
 CREATE FUNCTION pawl._check_work_events(bound pawl.binding) RETURNS void
@@ -152,8 +164,10 @@ DECLARE
     useless text;
 BEGIN
     PERFORM pawl._check_known_events(bound.machine, bound.version, 'claim', bound.claim_events);
-    PERFORM pawl._check_known_events(bound.machine, bound.version, 'on_expiry', array_remove(ARRAY[bound.on_expiry], NULL));
-    PERFORM pawl._check_known_events(bound.machine, bound.version, 'on_expiry_else', array_remove(ARRAY[bound.on_expiry_else], NULL));
+    PERFORM pawl._check_known_events(bound.machine, bound.version, 'on_expiry',
+        array_remove(ARRAY[bound.on_expiry], NULL));
+    PERFORM pawl._check_known_events(bound.machine, bound.version, 'on_expiry_else',
+        array_remove(ARRAY[bound.on_expiry_else], NULL));
     PERFORM pawl._check_known_events(bound.machine, bound.version, 'retry', bound.retry_events);
     PERFORM pawl._check_known_events(bound.machine, bound.version, 'operator_events', bound.operator_events);
     IF bound.owner_column IS NOT NULL AND owned = '{}' THEN
@@ -161,28 +175,34 @@ BEGIN
             format('No state of version %s is tagged "owned".', bound.version),
             format('class %s owned', coalesce((SELECT t.to_state FROM pawl.machine_transition t
                                                 WHERE t.machine = bound.machine AND t.version = bound.version
-                                                  AND t.event = ANY (bound.claim_events) ORDER BY t.ordinal LIMIT 1), 'running')));
+                AND t.event = ANY (bound.claim_events) ORDER BY t.ordinal LIMIT 1), 'running')));
     END IF;
     SELECT e INTO useless FROM unnest(bound.claim_events) e
      WHERE pawl._claimable_states(bound.machine, bound.version, ARRAY[e]) = '{}' LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('event "%s" cannot claim rows: it leads from no unowned state to an owned state', useless),
-            format('Owned states are %s.', pawl._quoted_list(owned)), 'choose another event, or tag the state that it enters: class ... owned');
+        PERFORM pawl.raise('22023',
+            format('event "%s" cannot claim rows: it leads from no unowned state to an owned state', useless),
+            format('Owned states are %s.', pawl._quoted_list(owned)),
+            'choose another event, or tag the state that it enters: class ... owned');
     END IF;
     SELECT e INTO useless FROM unnest(array_remove(ARRAY[bound.on_expiry, bound.on_expiry_else], NULL)) e
-     WHERE NOT EXISTS (SELECT FROM pawl.machine_transition t WHERE t.machine = bound.machine AND t.version = bound.version
+     WHERE NOT EXISTS (SELECT FROM pawl.machine_transition t
+         WHERE t.machine = bound.machine AND t.version = bound.version
                           AND t.event = e AND t.from_state = ANY (owned));
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('event "%s" leaves no owned state, so it cannot be fired for an expired lease', useless),
+        PERFORM pawl.raise('22023',
+            format('event "%s" leaves no owned state, so it cannot be fired for an expired lease', useless),
             format('Owned states are %s.', pawl._quoted_list(owned)), format('%s --> ... : %s', owned[1], useless));
     END IF;
     SELECT e INTO useless FROM unnest(bound.retry_events) e
      WHERE NOT EXISTS (SELECT FROM pawl.machine_transition t
-                         JOIN pawl.machine_state s ON s.machine = t.machine AND s.version = t.version AND s.state = t.to_state
+                         JOIN pawl.machine_state s ON s.machine = t.machine AND s.version = t.version
+                             AND s.state = t.to_state
                         WHERE t.machine = bound.machine AND t.version = bound.version AND t.event = e
                           AND t.from_state IS NOT NULL AND NOT s.terminal) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('event "%s" cannot retry rows: all its transitions end in terminal states', useless));
+        PERFORM pawl.raise('22023',
+            format('event "%s" cannot retry rows: all its transitions end in terminal states', useless));
     END IF;
 END
 $function$;
@@ -197,10 +217,12 @@ AS $function$
     SELECT coalesce(array_agg(o.state ORDER BY o.n), '{}')
       FROM unnest(pawl._owned_states(bound.machine, bound.version)) WITH ORDINALITY o(state, n)
      WHERE bound.lease_column IS NOT NULL
-       AND NOT EXISTS (SELECT FROM pawl.machine_transition t WHERE t.machine = bound.machine AND t.version = bound.version
+       AND NOT EXISTS (SELECT FROM pawl.machine_transition t
+           WHERE t.machine = bound.machine AND t.version = bound.version
                           AND t.event IN (bound.on_expiry, bound.on_expiry_else) AND t.from_state = o.state)
 $function$;
-COMMENT ON FUNCTION pawl._stuck_states(pawl.binding) IS 'internal: owned states that an expired lease does not lead out of';
+COMMENT ON FUNCTION pawl._stuck_states(pawl.binding) IS
+'internal: owned states that an expired lease does not lead out of';
 
 -- States with a timed transition in a binding without a due column.
 CREATE FUNCTION pawl._untimed_states(bound pawl.binding) RETURNS text[]
@@ -209,49 +231,57 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT coalesce(array_agg(t.from_state ORDER BY t.n), '{}')
       FROM (SELECT t.from_state, min(t.ordinal) AS n FROM pawl.machine_transition t
-             WHERE t.machine = bound.machine AND t.version = bound.version AND t.after IS NOT NULL AND t.from_state IS NOT NULL
+             WHERE t.machine = bound.machine AND t.version = bound.version AND t.after IS NOT NULL
+                 AND t.from_state IS NOT NULL
              GROUP BY 1) t
      WHERE bound.due_column IS NULL
 $function$;
-COMMENT ON FUNCTION pawl._untimed_states(pawl.binding) IS 'internal: states with a timer in a lifecycle that has no due column';
+COMMENT ON FUNCTION pawl._untimed_states(pawl.binding) IS
+'internal: states with a timer in a lifecycle that has no due column';
 
--- Of: unowned (owned states, and no owner column), untimed (timers, and no due column), stuck (owned states that an expired lease does
--- not lead out of).
+-- Of: unowned (owned states, and no owner column), untimed (timers, and no due column), stuck (owned states that an
+-- expired lease does not lead out of).
 CREATE FUNCTION pawl._warn_of_work(bound pawl.binding, of text[]) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    owned text[] := CASE WHEN bound.owner_column IS NULL THEN pawl._owned_states(bound.machine, bound.version) ELSE '{}' END;
+    owned text[] :=
+        CASE WHEN bound.owner_column IS NULL THEN pawl._owned_states(bound.machine, bound.version) ELSE '{}' END;
     untimed text[] := pawl._untimed_states(bound);
     stuck text[] := pawl._stuck_states(bound);
 BEGIN
     IF owned <> '{}' AND 'unowned' = ANY (of) THEN
         RAISE WARNING USING ERRCODE = '01000',
-            MESSAGE = format('rows of table %s have no owner in the owned states of machine "%s"', bound.relation, bound.machine),
+            MESSAGE = format('rows of table %s have no owner in the owned states of machine "%s"', bound.relation,
+                bound.machine),
             DETAIL = format('Owned states are %s, and the binding has no owner column.', pawl._quoted_list(owned)),
             HINT = format('next: select pawl.enable_queue(%L, %L, owner => ...)', bound.relation, bound.state_column);
     END IF;
     IF untimed <> '{}' AND 'untimed' = ANY (of) THEN
         RAISE WARNING USING ERRCODE = '01000',
             MESSAGE = format('timers of machine "%s" do not fire on table %s', bound.machine, bound.relation),
-            DETAIL = format('Timed transitions leave %s, and the binding has no due column.', pawl._quoted_list(untimed)),
+            DETAIL = format('Timed transitions leave %s, and the binding has no due column.',
+                pawl._quoted_list(untimed)),
             HINT = format('next: select pawl.enable_timers(%L, %L, due => ...)', bound.relation, bound.state_column);
     END IF;
     IF stuck <> '{}' AND 'stuck' = ANY (of) THEN
         RAISE WARNING USING ERRCODE = '01000',
             MESSAGE = format('no transition for expired leases leaves %s', pawl._quoted_list(stuck)),
             DETAIL = CASE WHEN bound.on_expiry IS NULL THEN 'The binding has no on_expiry event.'
-                          ELSE format('Event "%s" does not leave these states of machine "%s".', bound.on_expiry, bound.machine) END,
-            HINT = CASE WHEN bound.on_expiry IS NULL
-                        THEN format('select pawl.set_claiming(%L, %L, on_expiry => ...)', bound.relation, bound.state_column)
+                          ELSE format('Event "%s" does not leave these states of machine "%s".', bound.on_expiry,
+                              bound.machine) END, HINT = CASE WHEN bound.on_expiry IS NULL
+                        THEN format('select pawl.set_claiming(%L, %L, on_expiry => ...)', bound.relation,
+                            bound.state_column)
                         ELSE format('%s --> ... : %s', stuck[1], bound.on_expiry) END;
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._warn_of_work(pawl.binding, text[]) IS 'internal: warns of states that lack an owner column, a timer, or a way out';
+COMMENT ON FUNCTION pawl._warn_of_work(pawl.binding, text[]) IS
+'internal: warns of states that lack an owner column, a timer, or a way out';
 
--- Rows outside the owned states that have an owner or a lease, as `2 rows in "foo"`; null when there are none. Source as above.
+-- Rows outside the owned states that have an owner or a lease, as `2 rows in "foo"`; null
+-- when there are none. Source as above.
 CREATE FUNCTION pawl._wrongly_owned_rows(source text, bound pawl.binding) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -264,16 +294,19 @@ BEGIN
         RETURN NULL;
     END IF;
     EXECUTE format($query$
-        SELECT string_agg(CASE WHEN g.n = 1 THEN '1 row ' ELSE g.n || ' rows ' END || format('in "%%s"', g.state), ', ' ORDER BY g.state COLLATE "C")
+        SELECT string_agg(CASE WHEN g.n = 1 THEN '1 row ' ELSE g.n || ' rows ' END || format('in "%%s"', g.state), ', '
+            ORDER BY g.state COLLATE "C")
           FROM (SELECT pawl.value_text(t.%1$I) AS state, count(*) AS n FROM %2$s t
                  WHERE (%3$s) AND pawl.value_text(t.%1$I) COLLATE "C" <> ALL ($1)
                  GROUP BY 1 ORDER BY 2 DESC LIMIT 20) g$query$, bound.state_column, source,
-            array_to_string(ARRAY(SELECT format('t.%I IS NOT NULL', w.name) FROM pawl._work_columns(bound) w WHERE w.argument IN ('owner', 'lease')), ' OR '))
+            array_to_string(ARRAY(SELECT format('t.%I IS NOT NULL', w.name) FROM pawl._work_columns(bound) w
+                    WHERE w.argument IN ('owner', 'lease')), ' OR '))
        INTO counts USING pawl._owned_states(bound.machine, bound.version);
     RETURN counts;
 END
 $function$;
-COMMENT ON FUNCTION pawl._wrongly_owned_rows(text, pawl.binding) IS 'internal: counts rows by state that have an owner in a state that is not owned';
+COMMENT ON FUNCTION pawl._wrongly_owned_rows(text, pawl.binding) IS
+'internal: counts rows by state that have an owner in a state that is not owned';
 
 CREATE FUNCTION pawl._disown_hint(relation regclass, bound pawl.binding) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -281,10 +314,12 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT format('update %s set %s where %I::text not in (%s)', relation,
                   string_agg(format('%I = null', w.name), ', ' ORDER BY w.n), bound.state_column,
-                  (SELECT string_agg(quote_literal(s), ', ') FROM unnest(pawl._owned_states(bound.machine, bound.version)) s))
+                  (SELECT string_agg(quote_literal(s), ', ')
+                      FROM unnest(pawl._owned_states(bound.machine, bound.version)) s))
       FROM pawl._work_columns(bound) w WHERE w.argument IN ('owner', 'lease')
 $function$;
-COMMENT ON FUNCTION pawl._disown_hint(regclass, pawl.binding) IS 'internal: a statement that takes the owner off rows that cannot have one';
+COMMENT ON FUNCTION pawl._disown_hint(regclass, pawl.binding) IS
+'internal: a statement that takes the owner off rows that cannot have one';
 
 CREATE FUNCTION pawl._check_work(bound pawl.binding) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER

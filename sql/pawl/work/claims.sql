@@ -1,6 +1,7 @@
 -- Claims, leases and timers.
 
-CREATE FUNCTION pawl.claim(target anyelement, event text DEFAULT NULL, processor text DEFAULT NULL, lease interval DEFAULT NULL,
+CREATE FUNCTION pawl.claim(target anyelement, event text DEFAULT NULL, processor text DEFAULT NULL,
+    lease interval DEFAULT NULL,
     batch integer DEFAULT 1, queue text DEFAULT NULL, state_column name DEFAULT NULL) RETURNS SETOF anyelement
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 100 AS 'MODULE_PATHNAME', 'pawl_claim';
 COMMENT ON FUNCTION pawl.claim(anyelement, text, text, interval, integer, text, name) IS
@@ -15,8 +16,8 @@ binding.
 Privileges: all roles; needs SELECT and UPDATE on the table.
 Example: SELECT * FROM pawl.claim(null::jobs, processor => ''worker 1'', batch => 100)';
 
-CREATE FUNCTION pawl.claim_keys(target anyelement, keys "any", event text DEFAULT NULL, processor text DEFAULT NULL, lease interval DEFAULT NULL,
-    queue text DEFAULT NULL, state_column name DEFAULT NULL) RETURNS SETOF anyelement
+CREATE FUNCTION pawl.claim_keys(target anyelement, keys "any", event text DEFAULT NULL, processor text DEFAULT NULL,
+    lease interval DEFAULT NULL, queue text DEFAULT NULL, state_column name DEFAULT NULL) RETURNS SETOF anyelement
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 100 AS 'MODULE_PATHNAME', 'pawl_claim_keys';
 COMMENT ON FUNCTION pawl.claim_keys(anyelement, "any", text, text, interval, text, name) IS
 'Claims the rows with the given keys, as pawl.claim claims the next ones, and returns those that it claimed, in the
@@ -28,7 +29,8 @@ Errors: those of pawl.claim; 22004 keys is null; 22023 more than 10000 keys; 428
 all roles; needs SELECT and UPDATE on the table.
 Example: SELECT * FROM pawl.claim_keys(null::jobs, array[1, 2, 3], processor => ''worker 1'')';
 
-CREATE FUNCTION pawl.heartbeat(relation regclass, processor text DEFAULT NULL, lease interval DEFAULT NULL, state_column name DEFAULT NULL)
+CREATE FUNCTION pawl.heartbeat(relation regclass, processor text DEFAULT NULL, lease interval DEFAULT NULL,
+    state_column name DEFAULT NULL)
 RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_heartbeat';
 COMMENT ON FUNCTION pawl.heartbeat(regclass, text, interval, name) IS
@@ -40,8 +42,8 @@ Errors: 22004 no processor given; 22023 a lease that is not positive; 55000 no l
 all roles; needs SELECT and UPDATE on the table.
 Example: SELECT pawl.heartbeat(''jobs'', ''worker 1'', ''2 min'')';
 
-CREATE FUNCTION pawl.abandon(relation regclass, processor text DEFAULT NULL, event text DEFAULT NULL, metadata jsonb DEFAULT NULL,
-    state_column name DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION pawl.abandon(relation regclass, processor text DEFAULT NULL, event text DEFAULT NULL,
+    metadata jsonb DEFAULT NULL, state_column name DEFAULT NULL) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_abandon';
 COMMENT ON FUNCTION pawl.abandon(regclass, text, text, jsonb, name) IS
 'Gives up all rows that a processor owns, and returns how many changed their state. For a worker that shuts down.
@@ -65,8 +67,8 @@ Errors: 55000 no leases or no on_expiry event; 22023 batch out of range; 42704 n
 needs SELECT and UPDATE on the table.
 Example: SELECT * FROM pawl.reap(''jobs'')';
 
-CREATE FUNCTION pawl.fire_due(relation regclass DEFAULT NULL, batch integer DEFAULT 1000, state_column name DEFAULT NULL,
-    OUT done bigint, OUT next_at timestamptz)
+CREATE FUNCTION pawl.fire_due(relation regclass DEFAULT NULL, batch integer DEFAULT 1000,
+    state_column name DEFAULT NULL, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_fire_due';
 COMMENT ON FUNCTION pawl.fire_due(regclass, integer, name) IS
 'Fires the timers that are due, earliest first, at most one batch for each binding: a row takes the transition with

@@ -1,15 +1,16 @@
--- The indexes by which claims, leases and timers find their rows. They are made at the root, where partitions get theirs from
--- PostgreSQL, and at every inheritance child. They are known again by name, comment and column, so that tables, columns and the
--- indexes themselves may be renamed.
+-- The indexes by which claims, leases and timers find their rows. They are made at the root, where partitions get
+-- theirs from PostgreSQL, and at every inheritance child. They are known again by name, comment and column, so that
+-- tables, columns and the indexes themselves may be renamed.
 
--- A condition that a row is in one of these states. Claims write the same, so that the planner sees that their index applies.
--- A domain over an enum has no = of its own.
+-- A condition that a row is in one of these states. Claims write the same, so that the planner sees that their index
+-- applies. A domain over an enum has no = of its own.
 CREATE FUNCTION pawl._state_in(relation regclass, state_column name, states text[]) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT format('%I%s IN (%s)', state_column, CASE WHEN f.is_domain AND f.is_enum THEN '::' || f.base::regtype END,
-                  (SELECT string_agg(quote_literal(s.state), ', ' ORDER BY s.n) FROM unnest(states) WITH ORDINALITY s(state, n)))
+                  (SELECT string_agg(quote_literal(s.state), ', ' ORDER BY s.n)
+                      FROM unnest(states) WITH ORDINALITY s(state, n)))
       FROM pg_attribute a CROSS JOIN LATERAL pawl._type_facts(a.atttypid) f
      WHERE a.attrelid = relation AND a.attname = state_column
 $function$;
@@ -17,20 +18,24 @@ COMMENT ON FUNCTION pawl._state_in(regclass, name, text[]) IS
 'internal: the condition of the claim index on the state, in the order of the diagram; domains are cast to their
 enum';
 
--- The same for queries. A literal beside an enum is what its type's owner can cast: pawl._among is planned as what the index has.
+-- The same for queries. A literal beside an enum is what its type's owner can cast:
+-- pawl._among is planned as what the index has.
 CREATE FUNCTION pawl._state_among(relation regclass, state_column name, states text[]) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT CASE WHEN f.is_enum THEN format('pawl._among(%I, %L)', state_column, states) ELSE pawl._state_in(relation, state_column, states) END
+    SELECT CASE WHEN f.is_enum
+        THEN format('pawl._among(%I, %L)', state_column, states) ELSE pawl._state_in(relation, state_column, states) END
       FROM pg_attribute a CROSS JOIN LATERAL pawl._type_facts(a.atttypid) f
      WHERE a.attrelid = relation AND a.attname = state_column
 $function$;
-COMMENT ON FUNCTION pawl._state_among(regclass, name, text[]) IS 'internal: the condition of the claim index on the state, for queries';
+COMMENT ON FUNCTION pawl._state_among(regclass, name, text[]) IS
+'internal: the condition of the claim index on the state, for queries';
 
 -- What a lifecycle needs, and how to make it.
 CREATE FUNCTION pawl._work_indexes(bound pawl.binding)
-RETURNS TABLE (kind text, anchor name, columns name[], descending boolean[], predicate text, condition text, comment text)
+RETURNS TABLE (kind text, anchor name, columns name[], descending boolean[], predicate text, condition text,
+    comment text)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 3
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -39,10 +44,12 @@ AS $function$
         SELECT u.name, bool_or(u.is_descending) FILTER (WHERE u.n = f.n), f.n
           FROM unnest(bound.queue_column || bound.claim_columns || bound.key_columns,
                       false || bound.claim_descending) WITH ORDINALITY u(name, is_descending, n)
-          JOIN (SELECT x.name, min(x.n) AS n FROM unnest(bound.queue_column || bound.claim_columns || bound.key_columns) WITH ORDINALITY x(name, n)
+          JOIN (SELECT x.name, min(x.n) AS n
+              FROM unnest(bound.queue_column || bound.claim_columns || bound.key_columns) WITH ORDINALITY x(name, n)
                  GROUP BY x.name) f ON f.name = u.name
          WHERE u.name IS NOT NULL GROUP BY u.name, f.n)
-    SELECT 'claim', bound.state_column, array_agg(i.name ORDER BY i.n), array_agg(coalesce(i.is_descending, false) ORDER BY i.n),
+    SELECT 'claim', bound.state_column, array_agg(i.name ORDER BY i.n),
+    array_agg(coalesce(i.is_descending, false) ORDER BY i.n),
            pawl._state_in(bound.relation, bound.state_column, c.states)
            || CASE WHEN bound.due_column IS NULL THEN '' ELSE format(' AND %I IS NULL', bound.due_column) END,
            pawl._state_among(bound.relation, bound.state_column, c.states)
@@ -51,19 +58,21 @@ AS $function$
       FROM claim_item i, claimable c WHERE bound.claim_events <> '{}' GROUP BY c.states
     UNION ALL
     SELECT 'owned', bound.owner_column, bound.owner_column || array_remove(ARRAY[bound.lease_column], NULL), '{}',
-           format('%I IS NOT NULL', bound.owner_column), format('%I IS NOT NULL', bound.owner_column), 'kept by pawl for leases: rows that have an owner'
+           format('%I IS NOT NULL', bound.owner_column), format('%I IS NOT NULL', bound.owner_column),
+           'kept by pawl for leases: rows that have an owner'
      WHERE bound.owner_column IS NOT NULL
     UNION ALL
     SELECT 'due', bound.due_column, bound.due_column || bound.key_columns, '{}',
-           format('%I IS NOT NULL', bound.due_column), format('%I IS NOT NULL', bound.due_column), 'kept by pawl for timers: rows that have a due time'
+           format('%I IS NOT NULL', bound.due_column), format('%I IS NOT NULL', bound.due_column),
+           'kept by pawl for timers: rows that have a due time'
      WHERE bound.due_column IS NOT NULL
 $function$;
 COMMENT ON FUNCTION pawl._work_indexes(pawl.binding) IS
 'internal: the indexes for claims, leases and timers; anchor: the column that identifies each; condition: its
 predicate';
 
--- The index of a kind that a table has; null when there is none. Its first column, or for claims a column of its predicate, is
--- the anchor.
+-- The index of a kind that a table has; null when there is none. Its first column, or for
+-- claims a column of its predicate, is the anchor.
 CREATE FUNCTION pawl._work_index(member regclass, kind text, anchor name) RETURNS regclass
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -73,7 +82,8 @@ AS $function$
       JOIN pg_attribute a ON a.attrelid = member AND a.attname = anchor AND NOT a.attisdropped
      WHERE i.indrelid = member
        AND c.relname ~ ('_pawl_' || kind || '$')
-       AND obj_description(c.oid, 'pg_class') ^@ CASE kind WHEN 'claim' THEN 'kept by pawl for claims:' WHEN 'owned' THEN 'kept by pawl for leases:'
+       AND obj_description(c.oid, 'pg_class') ^@ CASE kind WHEN 'claim' THEN 'kept by pawl for claims:'
+           WHEN 'owned' THEN 'kept by pawl for leases:'
                                                        ELSE 'kept by pawl for timers:' END
        AND (kind <> 'claim') = (a.attnum = i.indkey[0])
        AND (kind <> 'claim' OR a.attnum <> ALL (i.indkey::smallint[]))
@@ -81,12 +91,13 @@ AS $function$
                       AND d.refclassid = 'pg_class'::regclass AND d.refobjid = member AND d.refobjsubid = a.attnum)
      ORDER BY i.indisvalid DESC, i.indexrelid LIMIT 1
 $function$;
-COMMENT ON FUNCTION pawl._work_index(regclass, text, name) IS 'internal: the index that pawl made on a table for claims, leases or timers';
+COMMENT ON FUNCTION pawl._work_index(regclass, text, name) IS
+'internal: the index that pawl made on a table for claims, leases or timers';
 
 -- What each table of a tree has of what it needs.
 CREATE FUNCTION pawl._work_index_state(bound pawl.binding)
-RETURNS TABLE (member regclass, kind text, found_one regclass, is_valid boolean, fits boolean, definition text, comment text,
-    schema_name name)
+RETURNS TABLE (member regclass, kind text, found_one regclass, is_valid boolean, fits boolean, definition text,
+    comment text, schema_name name)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 3
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -98,7 +109,8 @@ AS $function$
            AND ARRAY(SELECT o & 1 = 1 FROM unnest(i.indoption::smallint[]) WITH ORDINALITY x(o, n) ORDER BY n)
                = ARRAY(SELECT coalesce(w.descending[n], false) FROM generate_series(1, cardinality(w.columns)) n),
            format('ON %s (%s) WHERE %s', c.oid::regclass,
-                  (SELECT string_agg(quote_ident(u.name) || CASE WHEN u.is_descending THEN ' DESC' ELSE '' END, ', ' ORDER BY u.n)
+                  (SELECT string_agg(quote_ident(u.name) || CASE WHEN u.is_descending THEN ' DESC' ELSE '' END, ', '
+                      ORDER BY u.n)
                      FROM unnest(w.columns, w.descending) WITH ORDINALITY u(name, is_descending, n)), w.predicate),
            w.comment, s.nspname
       FROM pawl._members(bound.relation) m
@@ -109,7 +121,8 @@ AS $function$
       LEFT JOIN pg_index i ON i.indexrelid = f.found_one
      ORDER BY c.oid <> bound.relation, c.oid, w.kind
 $function$;
-COMMENT ON FUNCTION pawl._work_index_state(pawl.binding) IS 'internal: the indexes that a lifecycle needs, table by table, and whether they are there';
+COMMENT ON FUNCTION pawl._work_index_state(pawl.binding) IS
+'internal: the indexes that a lifecycle needs, table by table, and whether they are there';
 
 -- A name for an index; that of the second lifecycle of a table has the column in it.
 CREATE FUNCTION pawl._work_index_name(member regclass, state_column name, kind text) RETURNS name
@@ -127,7 +140,8 @@ BEGIN
             RETURN candidate;
         END IF;
     END LOOP;
-    PERFORM pawl.raise('42P07', format('relation "%s" exists and is not an index of the extension on table %s', candidate, member),
+    PERFORM pawl.raise('42P07',
+        format('relation "%s" exists and is not an index of the extension on table %s', candidate, member),
         'Claims, leases and timers need an index of that name.', 'rename that relation');
 END
 $function$;
@@ -155,20 +169,24 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._make_indexes(pawl.binding, oid[]) IS 'internal: creates the indexes that claims, leases and timers of a lifecycle need';
+COMMENT ON FUNCTION pawl._make_indexes(pawl.binding, oid[]) IS
+'internal: creates the indexes that claims, leases and timers of a lifecycle need';
 
 -- Indexes of a binding that a change of it makes useless: they go, or are made anew.
 CREATE FUNCTION pawl._lost_indexes(before pawl.binding, after pawl.binding) RETURNS SETOF regclass
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT f FROM (SELECT w.kind, w.anchor, w.columns, w.descending, w.predicate, w.comment FROM pawl._work_indexes(before) w
+    SELECT f
+        FROM (SELECT w.kind, w.anchor, w.columns, w.descending, w.predicate, w.comment FROM pawl._work_indexes(before) w
                    EXCEPT
-                   SELECT w.kind, w.anchor, w.columns, w.descending, w.predicate, w.comment FROM pawl._work_indexes(after) w) w,
+                   SELECT w.kind, w.anchor, w.columns, w.descending, w.predicate, w.comment
+            FROM pawl._work_indexes(after) w) w,
            pawl._members(before.relation) m, pawl._work_index(m, w.kind, w.anchor) f
      WHERE f IS NOT NULL ORDER BY f
 $function$;
-COMMENT ON FUNCTION pawl._lost_indexes(pawl.binding, pawl.binding) IS 'internal: the indexes that a changed binding does not need as they are';
+COMMENT ON FUNCTION pawl._lost_indexes(pawl.binding, pawl.binding) IS
+'internal: the indexes that a changed binding does not need as they are';
 
 CREATE FUNCTION pawl._drop_indexes(bound pawl.binding) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -178,7 +196,8 @@ DECLARE
     found_one regclass;
 BEGIN
     FOR found_one IN
-        SELECT f FROM pawl._members(bound.relation) m, pawl._work_indexes(bound) w, pawl._work_index(m, w.kind, w.anchor) f
+        SELECT f
+        FROM pawl._members(bound.relation) m, pawl._work_indexes(bound) w, pawl._work_index(m, w.kind, w.anchor) f
          WHERE f IS NOT NULL ORDER BY f
     LOOP
         EXECUTE format('DROP INDEX %s', found_one);
@@ -196,12 +215,15 @@ DECLARE
     found_one regclass;
 BEGIN
     FOR found_one IN
-        SELECT i.indexrelid FROM pawl._members(relation) m JOIN pg_index i ON i.indrelid = m JOIN pg_class c ON c.oid = i.indexrelid
-         WHERE NOT c.relispartition AND c.relname ~ '_pawl_(claim|owned|due)$' AND obj_description(c.oid, 'pg_class') ^@ 'kept by pawl for '
+        SELECT i.indexrelid FROM pawl._members(relation) m JOIN pg_index i ON i.indrelid = m
+        JOIN pg_class c ON c.oid = i.indexrelid
+         WHERE NOT c.relispartition AND c.relname ~ '_pawl_(claim|owned|due)$'
+             AND obj_description(c.oid, 'pg_class') ^@ 'kept by pawl for '
          ORDER BY 1
     LOOP
         EXECUTE format('DROP INDEX %s', found_one);
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._drop_lost_indexes(regclass) IS 'internal: drops the indexes that pawl made on a table whose lifecycle is gone';
+COMMENT ON FUNCTION pawl._drop_lost_indexes(regclass) IS
+'internal: drops the indexes that pawl made on a table whose lifecycle is gone';

@@ -19,17 +19,21 @@ BEGIN
     END IF;
     IF after IS NOT NULL THEN
         SELECT format('Column %s of its primary key is "%s"; column %s of the key is %s.', k.n, p.attname, k.n,
-                      coalesce(format('"%s", of type %s', c.attname, format_type(c.atttypid, c.atttypmod)), 'missing')) INTO problem
+                      coalesce(format('"%s", of type %s', c.attname, format_type(c.atttypid, c.atttypmod)), 'missing'))
+            INTO problem
           FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey::smallint[]) WITH ORDINALITY k(attnum, n)
           JOIN pg_attribute p ON p.attrelid = i.indrelid AND p.attnum = k.attnum
-          LEFT JOIN pg_attribute c ON c.attrelid = bound.relation AND c.attname = bound.key_columns[k.n] AND c.attnum > 0 AND NOT c.attisdropped
-         WHERE i.indrelid = after AND i.indisprimary AND k.n <= i.indnkeyatts AND c.atttypid IS DISTINCT FROM p.atttypid ORDER BY k.n LIMIT 1;
+          LEFT JOIN pg_attribute c ON c.attrelid = bound.relation AND c.attname = bound.key_columns[k.n]
+              AND c.attnum > 0 AND NOT c.attisdropped
+         WHERE i.indrelid = after AND i.indisprimary AND k.n <= i.indnkeyatts AND c.atttypid IS DISTINCT FROM p.atttypid
+         ORDER BY k.n LIMIT 1;
         IF problem IS NULL AND NOT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
-                                            WHERE i.indrelid = after AND i.indisprimary AND c.relkind IN ('r', 'p')) THEN
+            WHERE i.indrelid = after AND i.indisprimary AND c.relkind IN ('r', 'p')) THEN
             problem := format('%s is not a table with a primary key.', after);
         END IF;
         IF problem IS NOT NULL THEN
-            PERFORM pawl.raise('22023', format('the key of table %s does not begin with the key of %s', bound.relation, after), problem);
+            PERFORM pawl.raise('22023',
+                format('the key of table %s does not begin with the key of %s', bound.relation, after), problem);
         END IF;
     END IF;
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
@@ -51,7 +55,8 @@ Errors: 22023 the keys do not match; 42704 no binding; 42501 not the owner of bo
 that owns both tables.
 Example: SELECT pawl.set_lock_order(''steps'', ''tasks'')';
 
-CREATE FUNCTION pawl.set_log_fence(relation regclass, fence boolean DEFAULT true, state_column name DEFAULT NULL) RETURNS void
+CREATE FUNCTION pawl.set_log_fence(relation regclass, fence boolean DEFAULT true, state_column name DEFAULT NULL)
+    RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -95,12 +100,14 @@ BEGIN
         PERFORM pawl.raise('22004', 'columns must be a list of column names', NULL, 'columns => ''{result,error}''');
     END IF;
     SELECT c.name, a.attnum, format_type(a.atttypid, a.atttypmod) AS type_name INTO problem
-      FROM unnest(columns) c(name) LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = c.name AND a.attnum > 0 AND NOT a.attisdropped
+      FROM unnest(columns) c(name) LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = c.name
+          AND a.attnum > 0 AND NOT a.attisdropped
      WHERE a.atttypid IS DISTINCT FROM 'jsonb'::regtype LIMIT 1;
     IF FOUND AND problem.attnum IS NULL THEN
         PERFORM pawl.raise('42703', format('column "%s" of table %s does not exist', problem.name, bound.relation));
     ELSIF FOUND THEN
-        PERFORM pawl.raise('42804', format('column "%s" of table %s is of type %s', problem.name, bound.relation, problem.type_name), NULL, 'a result column is of type jsonb');
+        PERFORM pawl.raise('42804', format('column "%s" of table %s is of type %s', problem.name, bound.relation,
+            problem.type_name), NULL, 'a result column is of type jsonb');
     END IF;
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
     bound := pawl._binding(bound.relation, bound.state_column);

@@ -1,5 +1,5 @@
--- Work that is owned, as a binding says it: which columns of the table are kept, by which events rows are claimed, given
--- back and tried again; and what is wrong with that.
+-- Work that is owned, as a binding says it: which columns of the table are kept, by which events rows are claimed,
+-- given back and tried again; and what is wrong with that.
 
 -- What pawl.claim takes first, in the notation of ORDER BY.
 CREATE FUNCTION pawl._claim_order(claim_order text, OUT names name[], OUT descending boolean[])
@@ -7,7 +7,8 @@ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    -- a quoted name or a plain one (ASCII letters, _ and all that is not ASCII; then also digits and $), ASC or DESC, NULLS ...
+    -- a quoted name or a plain one (ASCII letters, _ and all that is not ASCII; then also
+    -- digits and $), ASC or DESC, NULLS ...
     item constant text := E'^\\s*("(?:[^"]|"")+"|[^\\u0001-\\u0040\\u005b-\\u005e\\u0060\\u007b-\\u007f]'
                           '[^\\u0001-\\u0023\\u0025-\\u002f\\u003a-\\u0040\\u005b-\\u005e\\u0060\\u007b-\\u007f]*)'
                           '(\\s+(?:asc|desc)\\M)?(\\s+nulls\\s+(?:first|last))?\\s*(,|$)';
@@ -20,11 +21,13 @@ BEGIN
         found_one := regexp_match(rest, item, 'i');
         IF found_one IS NULL THEN
             PERFORM pawl.raise('42601', 'claim_order must be a list of columns',
-                format('Invalid from here: "%s".', left(ltrim(rest), 40)), 'claim_order => ''priority desc, created_at''');
+                format('Invalid from here: "%s".', left(ltrim(rest), 40)),
+                'claim_order => ''priority desc, created_at''');
         END IF;
         IF found_one[3] IS NOT NULL THEN
             PERFORM pawl.raise('0A000', 'claim_order does not allow NULLS FIRST or NULLS LAST',
-                'Nulls sort last in ascending and first in descending order, as in an index.', 'make the column not null, or omit NULLS');
+                'Nulls sort last in ascending and first in descending order, as in an index.',
+                'make the column not null, or omit NULLS');
         END IF;
         names := names || (parse_ident(found_one[1]))[1]::name;
         descending := descending || coalesce(lower(btrim(found_one[2])) = 'desc', false);
@@ -43,9 +46,11 @@ LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT coalesce(array_agg(s.state ORDER BY s.ordinal), '{}') FROM pawl.machine_state s
-     WHERE s.machine = _owned_states.machine AND s.version = _owned_states.version AND s.kind = 'state' AND 'owned' = ANY (s.tags)
+     WHERE s.machine = _owned_states.machine AND s.version = _owned_states.version AND s.kind = 'state'
+         AND 'owned' = ANY (s.tags)
 $function$;
-COMMENT ON FUNCTION pawl._owned_states(text, integer) IS 'internal: the states of a machine in which a row has an owner';
+COMMENT ON FUNCTION pawl._owned_states(text, integer) IS
+'internal: the states of a machine in which a row has an owner';
 
 -- The states from which rows can be claimed: a claim event leads from them into an owned state.
 CREATE FUNCTION pawl._claimable_states(machine text, version integer, claim_events text[]) RETURNS text[]
@@ -60,23 +65,29 @@ AS $function$
                     WHERE t.machine = s.machine AND t.version = s.version AND t.from_state = s.state
                       AND t.event = ANY (claim_events) AND t.to_state = ANY (owned))
 $function$;
-COMMENT ON FUNCTION pawl._claimable_states(text, integer, text[]) IS 'internal: the states from which rows can be claimed, in the order of the diagram';
+COMMENT ON FUNCTION pawl._claimable_states(text, integer, text[]) IS
+'internal: the states from which rows can be claimed, in the order of the diagram';
 
 -- What each managed column has to be.
 CREATE FUNCTION pawl._work_columns(bound pawl.binding)
-RETURNS TABLE (n integer, argument text, name name, types regtype[], allowed text, make text, is_written boolean, is_nullable boolean)
+RETURNS TABLE (n integer, argument text, name name, types regtype[], allowed text, make text, is_written boolean,
+    is_nullable boolean)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 7
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT w.n, w.argument, w.name, w.types::regtype[], w.allowed, w.make, w.is_written, w.is_nullable
       FROM (VALUES
-        (1, 'owner', bound.owner_column, '{text,varchar,uuid}', 'text, varchar, uuid, or a domain over one of them', 'text', true, true),
+        (1, 'owner', bound.owner_column, '{text,varchar,uuid}', 'text, varchar, uuid, or a domain over one of them',
+            'text', true, true),
         (2, 'lease', bound.lease_column, '{timestamptz}', 'timestamptz', 'timestamptz', true, true),
         (3, 'token', bound.token_column, '{bigint,integer}', 'bigint or integer', 'bigint', true, false),
         (4, 'due', bound.due_column, '{timestamptz}', 'timestamptz', 'timestamptz', true, true),
-        (5, 'attempts', bound.attempts_column, '{integer,smallint}', 'integer or smallint', 'integer not null default 0', true, false),
-        (6, 'max_attempts', bound.max_attempts_column, '{integer,smallint}', 'integer or smallint', 'integer', false, false),
-        (7, 'queue', bound.queue_column, '{text,varchar,uuid,integer,bigint}', 'text, varchar, an enum, uuid, integer or bigint', 'text', false, false),
+        (5, 'attempts', bound.attempts_column, '{integer,smallint}', 'integer or smallint',
+            'integer not null default 0', true, false),
+        (6, 'max_attempts', bound.max_attempts_column, '{integer,smallint}', 'integer or smallint', 'integer', false,
+            false),
+        (7, 'queue', bound.queue_column, '{text,varchar,uuid,integer,bigint}',
+            'text, varchar, an enum, uuid, integer or bigint', 'text', false, false),
         (8, 'backoff_column', bound.backoff_column, '{jsonb}', 'jsonb', 'jsonb', false, false)
       ) w(n, argument, name, types, allowed, make, is_written, is_nullable)
      WHERE w.name IS NOT NULL
@@ -84,8 +95,10 @@ $function$;
 COMMENT ON FUNCTION pawl._work_columns(pawl.binding) IS
 'internal: the managed columns of a binding: allowed types, type to create, whether they are written, also null';
 
--- The first managed column that is missing or of the wrong kind; message is null when all are right. Reads catalogs only.
-CREATE FUNCTION pawl._work_column_problem(bound pawl.binding, OUT code text, OUT message text, OUT detail text, OUT hint text)
+-- The first managed column that is missing or of the wrong kind; message is null when all
+-- are right. Reads catalogs only.
+CREATE FUNCTION pawl._work_column_problem(bound pawl.binding, OUT code text, OUT message text, OUT detail text,
+    OUT hint text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -95,10 +108,12 @@ DECLARE
     about text;
 BEGIN
     FOR col IN
-        SELECT w.*, a.attnum, a.attnotnull, a.attgenerated, a.attidentity, a.attrelid, format_type(a.atttypid, a.atttypmod) AS type_name,
+        SELECT w.*, a.attnum, a.attnotnull, a.attgenerated, a.attidentity, a.attrelid,
+        format_type(a.atttypid, a.atttypmod) AS type_name,
                b.base, b.is_domain, b.rejects_null, b.is_enum
           FROM pawl._work_columns(bound) w
-          LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = w.name AND a.attnum > 0 AND NOT a.attisdropped
+          LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = w.name AND a.attnum > 0
+              AND NOT a.attisdropped
           LEFT JOIN LATERAL pawl._type_facts(a.atttypid) b ON true
          ORDER BY w.n
     LOOP
@@ -107,14 +122,16 @@ BEGIN
             code := '42703';
             message := about || ' does not exist';
             hint := format('alter table %s add column %I %s', bound.relation, col.name, col.make);
-        ELSIF col.base <> ALL (col.types) AND NOT (col.argument = 'queue' AND col.is_enum) OR col.is_domain AND col.argument <> 'owner' THEN
+        ELSIF col.base <> ALL (col.types) AND NOT (col.argument = 'queue' AND col.is_enum) OR col.is_domain
+            AND col.argument <> 'owner' THEN
             code := '42804';
             message := format('%s is of type %s', about, col.type_name);
             hint := format('%s is a column of type %s', col.argument, col.allowed);
         ELSIF col.is_written AND (col.attgenerated <> '' OR col.attidentity <> '') THEN
             code := '0A000';
             message := format('%s cannot be written', about);
-            detail := format('It is %s column.', CASE WHEN col.attgenerated <> '' THEN 'a generated' ELSE 'an identity' END);
+            detail := format('It is %s column.',
+                CASE WHEN col.attgenerated <> '' THEN 'a generated' ELSE 'an identity' END);
             hint := format('name another column: %s => ...', col.argument);
         ELSIF col.is_nullable THEN
             SELECT m INTO member FROM pawl._members(bound.relation) m
@@ -123,8 +140,10 @@ BEGIN
             IF FOUND THEN
                 code := '22023';
                 message := format('column "%s" of table %s must allow null', col.name, member);
-                detail := format('A null value means that the row has no %s.', CASE col.argument WHEN 'due' THEN 'due time' ELSE col.argument END);
-                hint := CASE WHEN col.rejects_null THEN format('alter table %s alter column %I type %s', member, col.name, col.make)
+                detail := format('A null value means that the row has no %s.',
+                    CASE col.argument WHEN 'due' THEN 'due time' ELSE col.argument END);
+                hint := CASE WHEN col.rejects_null
+                    THEN format('alter table %s alter column %I type %s', member, col.name, col.make)
                              ELSE format('alter table %s alter column %I drop not null', member, col.name) END;
             END IF;
         END IF;
@@ -138,7 +157,8 @@ $function$;
 COMMENT ON FUNCTION pawl._work_column_problem(pawl.binding) IS
 'internal: the first managed column that is missing (42703), mistyped (42804), not null (22023) or generated (0A000)';
 
-CREATE FUNCTION pawl._claim_column_problem(bound pawl.binding, OUT code text, OUT message text, OUT detail text, OUT hint text)
+CREATE FUNCTION pawl._claim_column_problem(bound pawl.binding, OUT code text, OUT message text, OUT detail text,
+    OUT hint text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -147,7 +167,8 @@ DECLARE
 BEGIN
     SELECT c.name, a.attnum, format_type(a.atttypid, a.atttypmod) AS type_name INTO col
       FROM unnest(bound.claim_columns) WITH ORDINALITY c(name, n)
-      LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = c.name AND a.attnum > 0 AND NOT a.attisdropped
+      LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = c.name AND a.attnum > 0
+          AND NOT a.attisdropped
      WHERE a.attnum IS NULL OR NOT pawl._is_sortable(a.atttypid)
      ORDER BY c.n LIMIT 1;
     IF FOUND AND col.attnum IS NULL THEN
@@ -155,23 +176,28 @@ BEGIN
         message := format('column "%s" of table %s, given in claim_order, does not exist', col.name, bound.relation);
     ELSIF FOUND THEN
         code := '42804';
-        message := format('column "%s" of table %s, given in claim_order, is of type %s', col.name, bound.relation, col.type_name);
+        message := format('column "%s" of table %s, given in claim_order, is of type %s', col.name, bound.relation,
+            col.type_name);
         detail := 'This type has no ordering operator.';
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._claim_column_problem(pawl.binding) IS 'internal: the first column of claim_order that is missing or has no order';
+COMMENT ON FUNCTION pawl._claim_column_problem(pawl.binding) IS
+'internal: the first column of claim_order that is missing or has no order';
 
 -- What a domain is over; any other type is its own base.
-CREATE FUNCTION pawl._type_facts(type oid, OUT base oid, OUT is_domain boolean, OUT rejects_null boolean, OUT is_enum boolean)
+CREATE FUNCTION pawl._type_facts(type oid, OUT base oid, OUT is_domain boolean, OUT rejects_null boolean,
+    OUT is_enum boolean)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     WITH RECURSIVE down(base, steps, rejects_null) AS (
         SELECT type, 0, false
         UNION ALL
-        SELECT t.typbasetype, d.steps + 1, d.rejects_null OR t.typnotnull FROM down d JOIN pg_type t ON t.oid = d.base AND t.typtype = 'd')
-    SELECT d.base, d.steps > 0, d.rejects_null, t.typtype = 'e' FROM down d JOIN pg_type t ON t.oid = d.base ORDER BY d.steps DESC LIMIT 1
+        SELECT t.typbasetype, d.steps + 1, d.rejects_null OR t.typnotnull FROM down d
+            JOIN pg_type t ON t.oid = d.base AND t.typtype = 'd')
+    SELECT d.base, d.steps > 0, d.rejects_null, t.typtype = 'e' FROM down d JOIN pg_type t ON t.oid = d.base
+    ORDER BY d.steps DESC LIMIT 1
 $function$;
 COMMENT ON FUNCTION pawl._type_facts(oid) IS 'internal: the type below a domain, and what the domain adds';
 

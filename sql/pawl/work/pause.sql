@@ -1,6 +1,6 @@
--- Pausing and resuming queues. An INSERT into pawl.paused is a request to pause, or, with a time that is past, to resume; the
--- functions do nothing else. Not every role that can insert has more than INSERT: UPDATE or DELETE would be the right to LOCK the table,
--- and that would stop every claim.
+-- Pausing and resuming queues. An INSERT into pawl.paused is a request to pause, or, with a time that is past, to
+-- resume; the functions do nothing else. Not every role that can insert has more than INSERT: UPDATE or DELETE would be
+-- the right to LOCK the table, and that would stop every claim.
 
 -- A role that can write to this table can only pause tables that it owns, unless it is an operator.
 CREATE FUNCTION pawl._paused_check() RETURNS trigger
@@ -20,8 +20,10 @@ BEGIN
     ELSIF pawl._has_role('pawl_restore') THEN  -- a restore may fill this table before pawl.binding
         RETURN NEW;
     END IF;
-    IF NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation = NEW.relation AND b.state_column = NEW.state_column) THEN
-        PERFORM pawl.raise('42704', format('no machine is enforced on column "%s" of table %s', NEW.state_column, NEW.relation));
+    IF NOT EXISTS (SELECT FROM pawl.binding b
+        WHERE b.relation = NEW.relation AND b.state_column = NEW.state_column) THEN
+        PERFORM pawl.raise('42704',
+            format('no machine is enforced on column "%s" of table %s', NEW.state_column, NEW.relation));
     END IF;
     NEW.paused_at := clock_timestamp();
     NEW.paused_by := current_user;
@@ -33,8 +35,8 @@ COMMENT ON FUNCTION pawl._paused_check() IS 'internal: checks the right to pause
 CREATE TRIGGER operators_only BEFORE INSERT OR UPDATE OR DELETE ON pawl.paused
     FOR EACH ROW EXECUTE FUNCTION pawl._paused_check();
 
--- One row a queue: a request replaces the one before. SECURITY DEFINER because a role that can INSERT need not be one that can
--- DELETE; it runs after the check above.
+-- One row a queue: a request replaces the one before. SECURITY DEFINER because a role that can INSERT need not be one
+-- that can DELETE; it runs after the check above.
 CREATE FUNCTION pawl._paused_replace() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -88,17 +90,19 @@ DECLARE
     answer text;
 BEGIN
     IF bound.claim_events = '{}' THEN
-        PERFORM pawl.raise('55000', format('table %s has no claim events', bound.relation), 'Its binding has no claim events.',
+        PERFORM pawl.raise('55000', format('table %s has no claim events', bound.relation),
+            'Its binding has no claim events.',
             format('select pawl.set_claiming(%L, %L, claim => array[...])', bound.relation, bound.state_column));
     END IF;
     IF queue IS NULL THEN
         RETURN NULL;
     END IF;
     IF bound.queue_column IS NULL THEN
-        PERFORM pawl.raise('22023', format('table %s has no queues', bound.relation), 'Its binding has no queue column.',
-            'omit the queue to pause the whole table');
+        PERFORM pawl.raise('22023', format('table %s has no queues', bound.relation),
+            'Its binding has no queue column.', 'omit the queue to pause the whole table');
     END IF;
-    EXECUTE (SELECT format('SELECT pawl.value_text(%s)', pawl.value_expression('$1', a.atttypid, a.atttypmod)) FROM pg_attribute a
+    EXECUTE (SELECT format('SELECT pawl.value_text(%s)', pawl.value_expression('$1', a.atttypid, a.atttypmod))
+        FROM pg_attribute a
               WHERE a.attrelid = bound.relation AND a.attname = bound.queue_column)
        INTO answer USING queue;
     RETURN answer;
@@ -106,8 +110,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._queue_text(pawl.binding, text) IS 'internal: a queue in the form in which pauses name it';
 
-CREATE FUNCTION pawl.pause(relation regclass, queue text DEFAULT NULL, until timestamptz DEFAULT NULL, reason text DEFAULT NULL,
-    state_column name DEFAULT NULL) RETURNS void
+CREATE FUNCTION pawl.pause(relation regclass, queue text DEFAULT NULL, until timestamptz DEFAULT NULL,
+    reason text DEFAULT NULL, state_column name DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -142,9 +146,11 @@ DECLARE
 BEGIN
     queue := pawl._queue_text(bound, queue);
     was_paused := EXISTS (SELECT FROM pawl.paused p
-                           WHERE p.relation = bound.relation AND p.state_column = bound.state_column AND p.queue IS NOT DISTINCT FROM resume.queue
+                           WHERE p.relation = bound.relation AND p.state_column = bound.state_column
+                               AND p.queue IS NOT DISTINCT FROM resume.queue
                              AND (p.until IS NULL OR p.until > clock_timestamp()));
-    INSERT INTO pawl.paused (relation, state_column, queue, until) VALUES (bound.relation, bound.state_column, resume.queue, '-infinity');
+    INSERT INTO pawl.paused (relation, state_column, queue, until)
+        VALUES (bound.relation, bound.state_column, resume.queue, '-infinity');
     RETURN was_paused;
 END
 $function$;

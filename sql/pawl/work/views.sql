@@ -1,6 +1,6 @@
--- What lies before the workers: pawl.queue_depth, pawl.owners, pawl.timers. They read the tables by the indexes of their lifecycles
--- and no further than a cap. Tables that the caller may not read are left out; the others are read as their owners, unless row-level
--- security applies to the caller.
+-- What lies before the workers: pawl.queue_depth, pawl.owners, pawl.timers. They read the tables by the indexes of
+-- their lifecycles and no further than a cap. Tables that the caller may not read are left out; the others are read as
+-- their owners, unless row-level security applies to the caller.
 
 -- How many rows of a queue, of an owner, or with a due time are counted before "at least" is said.
 CREATE FUNCTION pawl._count_cap() RETURNS integer
@@ -20,15 +20,17 @@ AS $function$
                       JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = u.name AND NOT a.attisdropped))
       FROM pg_class c WHERE c.oid = bound.relation
 $function$;
-COMMENT ON FUNCTION pawl._may_count(pawl.binding) IS 'internal: whether the current user may read what the views on work read of a table';
+COMMENT ON FUNCTION pawl._may_count(pawl.binding) IS
+'internal: whether the current user may read what the views on work read of a table';
 
--- Policies are code of a table's owner, and they run as the role that reads. Lists that name no table leave out a table whose owner
--- would gain rights by that.
+-- Policies are code of a table's owner, and they run as the role that reads. Lists that name no table leave out a table
+-- whose owner would gain rights by that.
 CREATE FUNCTION pawl.policies_are_safe(relation regclass) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT NOT row_security_active(c.oid) OR pg_has_role(c.relowner, current_user, 'USAGE') FROM pg_class c WHERE c.oid = relation
+    SELECT NOT row_security_active(c.oid) OR pg_has_role(c.relowner, current_user, 'USAGE') FROM pg_class c
+        WHERE c.oid = relation
 $function$;
 COMMENT ON FUNCTION pawl.policies_are_safe(regclass) IS
 'Whether reading a table runs no row-level security policy with rights that its owner lacks: no policy applies to the
@@ -55,14 +57,16 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT format('WITH RECURSIVE d(value) AS ((SELECT t.%1$I FROM %2$s t WHERE %3$s ORDER BY t.%1$I LIMIT 1) '
-                  'UNION ALL SELECT (SELECT t.%1$I FROM %2$s t WHERE %3$s AND pawl._above(t.%1$I, d.value) ORDER BY t.%1$I LIMIT 1) FROM d WHERE d.value IS NOT NULL) '
+                  'UNION ALL SELECT (SELECT t.%1$I FROM %2$s t WHERE %3$s AND pawl._above(t.%1$I, d.value) ORDER BY '
+                  't.%1$I LIMIT 1) FROM d WHERE d.value IS NOT NULL) '
                   'SELECT d.value FROM d', column_name, relation, condition)
 $function$;
-COMMENT ON FUNCTION pawl._distinct_query(regclass, name, text) IS 'internal: a query that finds the values of a column by skipping through its index';
+COMMENT ON FUNCTION pawl._distinct_query(regclass, name, text) IS
+'internal: a query that finds the values of a column by skipping through its index';
 
--- A query of the rows of one queue that may be claimed: how many, counted up to the cap in claim order, and since when they wait.
--- That is the oldest time of a column of the claim order; else, from a log that may be read, when the row that is taken next came
--- into its state; else null.
+-- A query of the rows of one queue that may be claimed: how many, counted up to the cap in claim order, and since when
+-- they wait. That is the oldest time of a column of the claim order; else, from a log that may be read, when the row
+-- that is taken next came into its state; else null.
 CREATE FUNCTION pawl._claimable_query(bound pawl.binding, queue_condition text) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -75,22 +79,28 @@ DECLARE
 BEGIN
     SELECT * INTO need FROM pawl._work_indexes(bound) w WHERE w.kind = 'claim';
     SELECT format('FROM %s t WHERE %s%s ORDER BY %s', bound.relation, need.condition, queue_condition,
-                  string_agg(format('t.%I%s', u.name, CASE WHEN u.is_descending THEN ' DESC' ELSE '' END), ', ' ORDER BY u.n)) INTO rows_in_order
+                  string_agg(format('t.%I%s', u.name, CASE WHEN u.is_descending THEN ' DESC' ELSE '' END),
+            ', ' ORDER BY u.n)) INTO rows_in_order
       FROM unnest(need.columns, need.descending) WITH ORDINALITY u(name, is_descending, n);
     SELECT u.name INTO time_column FROM unnest(bound.claim_columns) WITH ORDINALITY u(name, n)
       JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = u.name
      WHERE a.atttypid IN ('timestamptz'::regtype, 'timestamp'::regtype) ORDER BY u.n LIMIT 1;
     IF FOUND THEN
         since := format('(SELECT min(c.%I)::timestamptz FROM c)', time_column);
-    ELSIF has_table_privilege(bound.history, 'SELECT') AND NOT row_security_active(bound.history) AND pawl._same_owner(bound.relation, bound.history) THEN
-        since := format('(SELECT l.created_at FROM (SELECT c.* FROM c LIMIT 1) r JOIN %s l ON %s ORDER BY l.sort_key DESC LIMIT 1)',
-                        bound.history, pawl._same_key('l', bound.log_key_columns, 'r', bound.key_columns, bound.history));
+    ELSIF has_table_privilege(bound.history, 'SELECT') AND NOT row_security_active(bound.history)
+        AND pawl._same_owner(bound.relation, bound.history) THEN
+        since := format(
+            '(SELECT l.created_at FROM (SELECT c.* FROM c LIMIT 1) r JOIN %s l ON %s ORDER BY l.sort_key DESC LIMIT 1)',
+                        bound.history,
+                        pawl._same_key('l', bound.log_key_columns, 'r', bound.key_columns, bound.history));
     END IF;
     RETURN format('WITH c AS MATERIALIZED (SELECT %s %s LIMIT %s) SELECT (SELECT count(*) FROM c), %s',
-                  coalesce('t.' || quote_ident(time_column), pawl._columns('t.', bound.key_columns)), rows_in_order, pawl._count_cap(), since);
+                  coalesce('t.' || quote_ident(time_column), pawl._columns('t.', bound.key_columns)), rows_in_order,
+                  pawl._count_cap(), since);
 END
 $function$;
-COMMENT ON FUNCTION pawl._claimable_query(pawl.binding, text) IS 'internal: a query that counts the claimable rows of a queue and says since when they wait';
+COMMENT ON FUNCTION pawl._claimable_query(pawl.binding, text) IS
+'internal: a query that counts the claimable rows of a queue and says since when they wait';
 
 CREATE FUNCTION pawl._claimable_statement(bound pawl.binding) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -100,44 +110,53 @@ BEGIN
     IF bound.queue_column IS NULL THEN
         RETURN 'SELECT NULL::text, c.* FROM (' || pawl._claimable_query(bound, '') || ') c(n, since)';
     END IF;
-    RETURN format('SELECT pawl.value_text(q.value), c.* FROM (%s) q CROSS JOIN LATERAL (%s) c(n, since) WHERE q.value IS NOT NULL UNION ALL '
+    RETURN format('SELECT pawl.value_text(q.value), c.* FROM (%s) q CROSS JOIN LATERAL (%s) c(n, since) WHERE q.value '
+        'IS NOT NULL UNION ALL '
                   'SELECT NULL, c.* FROM (%s) c(n, since)',
-        pawl._distinct_query(bound.relation, bound.queue_column, (SELECT w.condition FROM pawl._work_indexes(bound) w WHERE w.kind = 'claim')),
+        pawl._distinct_query(bound.relation, bound.queue_column,
+            (SELECT w.condition FROM pawl._work_indexes(bound) w WHERE w.kind = 'claim')),
         pawl._claimable_query(bound, format(' AND pawl.same_value(t.%I, q.value)', bound.queue_column)),
         pawl._claimable_query(bound, format(' AND t.%I IS NULL', bound.queue_column)));
 END
 $function$;
-COMMENT ON FUNCTION pawl._claimable_statement(pawl.binding) IS 'internal: a query of the claimable rows of a lifecycle, queue by queue';
+COMMENT ON FUNCTION pawl._claimable_statement(pawl.binding) IS
+'internal: a query of the claimable rows of a lifecycle, queue by queue';
 
--- Rows that are owned, and rows that could be claimed but for their due time, queue by queue. Neither index knows queues, so the
--- cap is one for all queues together.
+-- Rows that are owned, and rows that could be claimed but for their due time, queue by queue. Neither index knows
+-- queues, so the cap is one for all queues together.
 CREATE FUNCTION pawl._other_rows_statement(bound pawl.binding) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    queue_text text := CASE WHEN bound.queue_column IS NULL THEN 'NULL::text' ELSE format('pawl.value_text(t.%I)', bound.queue_column) END;
-    claimable text := pawl._state_among(bound.relation, bound.state_column, pawl._claimable_states(bound.machine, bound.version, bound.claim_events));
+    queue_text text := CASE WHEN bound.queue_column IS NULL THEN 'NULL::text'
+        ELSE format('pawl.value_text(t.%I)', bound.queue_column) END;
+    claimable text := pawl._state_among(bound.relation, bound.state_column,
+        pawl._claimable_states(bound.machine, bound.version, bound.claim_events));
     owned_order text := concat_ws(', ', quote_ident(bound.owner_column), quote_ident(bound.lease_column));
     parts text[] := ARRAY[format('(SELECT %s, 0, 1 FROM %s t WHERE %I IS NOT NULL ORDER BY %s LIMIT %s)',
                                  queue_text, bound.relation, bound.owner_column, owned_order, pawl._count_cap())];
 BEGIN
     IF bound.due_column IS NOT NULL THEN
-        parts := parts || format('(SELECT %s, CASE WHEN %s THEN 1 ELSE 0 END, 0 FROM %s t WHERE %I IS NOT NULL ORDER BY %s LIMIT %s)',
-                                 queue_text, claimable, bound.relation, bound.due_column, pawl._columns('t.', bound.due_column || bound.key_columns),
+        parts := parts || format('(SELECT %s, CASE WHEN %s THEN 1 ELSE 0 END, 0 FROM %s t WHERE %I IS NOT NULL ORDER '
+            'BY %s LIMIT %s)',
+                                 queue_text, claimable, bound.relation, bound.due_column,
+                                 pawl._columns('t.', bound.due_column || bound.key_columns),
                                  pawl._count_cap());
     END IF;
     RETURN format('SELECT o.queue, sum(o.due)::bigint, sum(o.owned)::bigint, bool_or(o.n >= %s) '
         'FROM (SELECT p.queue, sum(p.due) AS due, sum(p.owned) AS owned, sum(count(*)) OVER (PARTITION BY p.part) AS n '
         'FROM (%s) p(part, queue, due, owned) GROUP BY p.part, p.queue) o GROUP BY o.queue',
-        pawl._count_cap(), (SELECT string_agg(format('SELECT %s, x.* FROM %s x', n, part), ' UNION ALL ') FROM unnest(parts) WITH ORDINALITY u(part, n)));
+        pawl._count_cap(), (SELECT string_agg(format('SELECT %s, x.* FROM %s x', n, part), ' UNION ALL ')
+            FROM unnest(parts) WITH ORDINALITY u(part, n)));
 END
 $function$;
-COMMENT ON FUNCTION pawl._other_rows_statement(pawl.binding) IS 'internal: a query of the owned rows of a lifecycle and those that are due later, queue by queue';
+COMMENT ON FUNCTION pawl._other_rows_statement(pawl.binding) IS
+'internal: a query of the owned rows of a lifecycle and those that are due later, queue by queue';
 
 CREATE FUNCTION pawl._queue_depth()
-RETURNS TABLE (relation regclass, state_column name, queue text, claimable bigint, due_later bigint, owned bigint, at_least boolean,
-    oldest interval, is_paused boolean)
+RETURNS TABLE (relation regclass, state_column name, queue text, claimable bigint, due_later bigint, owned bigint,
+    at_least boolean, oldest interval, is_paused boolean)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -151,17 +170,21 @@ BEGIN
     FOR bound IN SELECT b.* FROM pawl._readable_bindings() b WHERE b.claim_events <> '{}' LOOP
         RETURN QUERY
             WITH other AS MATERIALIZED (
-                SELECT * FROM pawl.read_as_owner(bound.relation, bound.state_column, 'other') o(queue text, due_later bigint, owned bigint, is_capped boolean)),
+                SELECT * FROM pawl.read_as_owner(bound.relation, bound.state_column, 'other') o(queue text,
+                    due_later bigint, owned bigint, is_capped boolean)),
             resting AS MATERIALIZED (
-                SELECT p.queue FROM pawl.paused p WHERE p.relation = bound.relation AND p.state_column = bound.state_column
+                SELECT p.queue FROM pawl.paused p
+                WHERE p.relation = bound.relation AND p.state_column = bound.state_column
                    AND (p.until IS NULL OR p.until > clock_timestamp())),
             counted AS (
-                SELECT q.queue, coalesce(max(q.n), 0) AS n, coalesce(max(q.due_later), 0) AS due_later, coalesce(max(q.owned), 0) AS owned,
-                       max(q.since) AS since, bool_or(q.rests) AS rests
+                SELECT q.queue, coalesce(max(q.n), 0) AS n, coalesce(max(q.due_later), 0) AS due_later,
+                coalesce(max(q.owned), 0) AS owned, max(q.since) AS since, bool_or(q.rests) AS rests
                   FROM (SELECT c.queue, c.n, NULL::bigint AS due_later, NULL::bigint AS owned, c.since, false AS rests
-                          FROM pawl.read_as_owner(bound.relation, bound.state_column, 'claimable') c(queue text, n bigint, since timestamptz)
+                          FROM pawl.read_as_owner(bound.relation, bound.state_column, 'claimable') c(queue text,
+                              n bigint, since timestamptz)
                         UNION ALL SELECT o.queue, NULL, o.due_later, o.owned, NULL, false FROM other o
-                        UNION ALL SELECT r.queue, NULL, NULL, NULL, NULL, true FROM resting r WHERE r.queue IS NOT NULL) q
+                        UNION ALL SELECT r.queue, NULL, NULL, NULL, NULL, true FROM resting r
+                        WHERE r.queue IS NOT NULL) q
                  GROUP BY q.queue)
             SELECT bound.relation, bound.state_column, c.queue, c.n, c.due_later, c.owned,
                    c.n >= pawl._count_cap() OR coalesce((SELECT bool_or(o.is_capped) FROM other o), false),
@@ -174,8 +197,9 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._queue_depth() IS 'internal: the rows of pawl.queue_depth';
 
--- The processors of one lifecycle, found by skipping from one to the next in the index on owners and leases. What an old snapshot keeps of
--- an owner's leases is read once: the owner is found with the earliest, and the others from there.
+-- The processors of one lifecycle, found by skipping from one to the next in the index on owners and leases. What an
+-- old snapshot keeps of an owner's leases is read once: the owner is found with the
+-- earliest, and the others from there.
 CREATE FUNCTION pawl._owners_statement(bound pawl.binding) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -183,10 +207,13 @@ AS $function$
 BEGIN
     IF bound.lease_column IS NULL THEN
         RETURN format(
-            'SELECT $1, $2, pawl.value_text(o.value), c.n, c.n >= %1$s, NULL::timestamptz, NULL::timestamptz, 0::bigint FROM (%2$s) o '
-            'CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM %3$s t WHERE t.%4$I IS NOT NULL AND pawl.same_value(t.%4$I, o.value) LIMIT %1$s) t) c '
+            'SELECT $1, $2, pawl.value_text(o.value), c.n, c.n >= %1$s, NULL::timestamptz, NULL::timestamptz, '
+            '0::bigint FROM (%2$s) o '
+            'CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM %3$s t WHERE t.%4$I IS NOT NULL AND '
+            'pawl.same_value(t.%4$I, o.value) LIMIT %1$s) t) c '
             'WHERE o.value IS NOT NULL',
-            pawl._count_cap(), pawl._distinct_query(bound.relation, bound.owner_column, format('t.%I IS NOT NULL', bound.owner_column)),
+            pawl._count_cap(),
+            pawl._distinct_query(bound.relation, bound.owner_column, format('t.%I IS NOT NULL', bound.owner_column)),
             bound.relation, bound.owner_column);
     ELSE
         RETURN format($query$
@@ -194,14 +221,19 @@ BEGIN
                 (SELECT t.%2$I, t.%3$I FROM %1$s t WHERE t.%2$I IS NOT NULL ORDER BY t.%2$I, t.%3$I LIMIT 1)
                 UNION ALL
                 SELECT n.* FROM o CROSS JOIN LATERAL (
-                    SELECT t.%2$I, t.%3$I FROM %1$s t WHERE t.%2$I IS NOT NULL AND pawl._above(t.%2$I, o.owner) ORDER BY t.%2$I, t.%3$I LIMIT 1) n)
+                    SELECT t.%2$I, t.%3$I FROM %1$s t WHERE t.%2$I IS NOT NULL AND pawl._above(t.%2$I, o.owner)
+                    ORDER BY t.%2$I, t.%3$I LIMIT 1) n)
             SELECT $1, $2, pawl.value_text(o.owner), least(c.n + e.n, %4$s), c.n + e.n >= %4$s, o.first,
-                   (SELECT t.%3$I FROM %1$s t WHERE t.%2$I IS NOT NULL AND pawl.same_value(t.%2$I, o.owner) AND t.%3$I >= o.first ORDER BY t.%2$I DESC, t.%3$I DESC LIMIT 1), c.expired
+                   (SELECT t.%3$I FROM %1$s t WHERE t.%2$I IS NOT NULL AND pawl.same_value(t.%2$I, o.owner)
+                       AND t.%3$I >= o.first ORDER BY t.%2$I DESC, t.%3$I DESC LIMIT 1), c.expired
               FROM o
              CROSS JOIN LATERAL (SELECT count(*) AS n, count(*) FILTER (WHERE l.ends <= $3) AS expired
-                                   FROM (SELECT t.%3$I AS ends FROM %1$s t WHERE t.%2$I IS NOT NULL AND pawl.same_value(t.%2$I, o.owner) AND t.%3$I >= o.first
+                                   FROM (SELECT t.%3$I AS ends FROM %1$s t WHERE t.%2$I IS NOT NULL
+                                       AND pawl.same_value(t.%2$I, o.owner) AND t.%3$I >= o.first
                                           ORDER BY t.%2$I, t.%3$I LIMIT %4$s) l) c
-             CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM %1$s t WHERE t.%2$I IS NOT NULL AND pawl.same_value(t.%2$I, o.owner) AND t.%3$I IS NULL LIMIT %4$s) l) e$query$,
+             CROSS JOIN LATERAL (SELECT count(*) AS n
+                 FROM (SELECT FROM %1$s t WHERE t.%2$I IS NOT NULL AND pawl.same_value(t.%2$I, o.owner)
+                     AND t.%3$I IS NULL LIMIT %4$s) l) e$query$,
             bound.relation, bound.owner_column, bound.lease_column, pawl._count_cap());
     END IF;
 END
@@ -209,8 +241,8 @@ $function$;
 COMMENT ON FUNCTION pawl._owners_statement(pawl.binding) IS 'internal: a query of the processors of one lifecycle';
 
 CREATE FUNCTION pawl._owners()
-RETURNS TABLE (relation regclass, state_column name, processor text, owned bigint, at_least boolean, next_lease_end timestamptz,
-    last_lease_end timestamptz, expired bigint)
+RETURNS TABLE (relation regclass, state_column name, processor text, owned bigint, at_least boolean,
+    next_lease_end timestamptz, last_lease_end timestamptz, expired bigint)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -223,8 +255,8 @@ DECLARE
 BEGIN
     FOR bound IN SELECT b.* FROM pawl._readable_bindings() b WHERE b.owner_column IS NOT NULL LOOP
         RETURN QUERY SELECT o.* FROM pawl.read_as_owner(bound.relation, bound.state_column, 'owners')
-                         o(relation regclass, state_column name, processor text, owned bigint, at_least boolean, next_lease_end timestamptz,
-                           last_lease_end timestamptz, expired bigint);
+                         o(relation regclass, state_column name, processor text, owned bigint, at_least boolean,
+                             next_lease_end timestamptz, last_lease_end timestamptz, expired bigint);
     END LOOP;
 END
 $function$;
@@ -258,13 +290,15 @@ DECLARE
 BEGIN
     FOR bound IN SELECT b.* FROM pawl._readable_bindings() b WHERE b.due_column IS NOT NULL LOOP
         RETURN QUERY SELECT t.* FROM pawl.read_as_owner(bound.relation, bound.state_column, 'timers')
-                         t(relation regclass, state_column name, due bigint, at_least boolean, next_due timestamptz, lag interval);
+                         t(relation regclass, state_column name, due bigint, at_least boolean, next_due timestamptz,
+                             lag interval);
     END LOOP;
 END
 $function$;
 COMMENT ON FUNCTION pawl._timers() IS 'internal: the rows of pawl.timers';
 
--- The rows by state: exact up to so many, beyond that an even sample of the pages, taken to the number of rows that the statistics know.
+-- The rows by state: exact up to so many, beyond that an even sample of the pages, taken
+-- to the number of rows that the statistics know.
 CREATE FUNCTION pawl._states_statement(bound pawl.binding, sampled boolean) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -274,12 +308,14 @@ DECLARE
     rows_about double precision;
 BEGIN
     IF NOT sampled THEN
-        RETURN format('SELECT pawl.value_text(s.state), count(*), sum(count(*)) OVER () >= %1$s FROM (SELECT t.%2$I AS state FROM %3$s t LIMIT %1$s) s GROUP BY 1',
-                      counted, bound.state_column, bound.relation);
+        RETURN format('SELECT pawl.value_text(s.state), count(*), sum(count(*)) OVER () >= %1$s FROM (SELECT t.%2$I '
+            'AS state FROM %3$s t LIMIT %1$s) s GROUP BY 1', counted, bound.state_column, bound.relation);
     END IF;
     SELECT greatest(sum(c.reltuples), counted) INTO rows_about FROM pg_class c
-     WHERE c.oid IN (SELECT p.relid FROM pg_partition_tree(bound.relation) p UNION SELECT bound.relation) AND c.relkind = 'r';
-    RETURN format('SELECT pawl.value_text(t.%I), round(count(*) * %s::double precision / sum(count(*)) OVER ())::bigint, true FROM %s t TABLESAMPLE SYSTEM (%s) GROUP BY 1',
+     WHERE c.oid IN (SELECT p.relid FROM pg_partition_tree(bound.relation) p UNION SELECT bound.relation)
+         AND c.relkind = 'r';
+    RETURN format('SELECT pawl.value_text(t.%I), round(count(*) * %s::double precision / sum(count(*)) OVER '
+        '())::bigint, true FROM %s t TABLESAMPLE SYSTEM (%s) GROUP BY 1',
                   bound.state_column, rows_about, bound.relation, least(100, 20000 * 100 / rows_about));
 END
 $function$;
@@ -295,7 +331,8 @@ BEGIN
     SELECT jsonb_agg(c) INTO counts
       FROM pawl.read_as_owner(bound.relation, bound.state_column, 'states') c(state text, n bigint, estimated boolean);
     IF counts #>> '{0,estimated}' = 'true' THEN
-        RETURN QUERY SELECT c.* FROM pawl.read_as_owner(bound.relation, bound.state_column, 'states_sampled') c(state text, n bigint, estimated boolean);
+        RETURN QUERY SELECT c.* FROM pawl.read_as_owner(bound.relation, bound.state_column,
+            'states_sampled') c(state text, n bigint, estimated boolean);
     ELSE
         RETURN QUERY SELECT c.* FROM jsonb_to_recordset(counts) c(state text, n bigint, estimated boolean);
     END IF;
@@ -306,7 +343,8 @@ COMMENT ON FUNCTION pawl.state_counts(pawl.binding) IS
 row of pawl.binding; result: state, n, estimated. Errors: 42501 no SELECT on the table. Privileges: pawl_reader and
 above. Example: SELECT c.* FROM pawl.binding b, pawl.state_counts(b) c';
 
--- The entries at the end of a log (of each of its partitions, at most 16): a log is in the order of its writing, near enough.
+-- The entries at the end of a log (of each of its partitions, at most 16): a log is in
+-- the order of its writing, near enough.
 CREATE FUNCTION pawl._log_end(bound pawl.binding) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -316,20 +354,24 @@ DECLARE
     one_page constant bigint := current_setting('block_size')::bigint;
     log constant regclass := bound.history;
     log_owner constant oid := (SELECT c.relowner FROM pg_class c WHERE c.oid = log);
-    leaves constant regclass[] := ARRAY(SELECT t.relid FROM pg_partition_tree(log) t WHERE t.isleaf AND pg_relation_size(t.relid) > 0
+    leaves constant regclass[] := ARRAY(SELECT t.relid FROM pg_partition_tree(log) t
+        WHERE t.isleaf AND pg_relation_size(t.relid) > 0
                                          ORDER BY t.relid DESC LIMIT 16);
-    parts constant regclass[] := ARRAY(SELECT l FROM unnest(leaves) l JOIN pg_class c ON c.oid = l WHERE c.relowner = log_owner);
+    parts constant regclass[] := ARRAY(SELECT l FROM unnest(leaves) l JOIN pg_class c ON c.oid = l
+        WHERE c.relowner = log_owner);
     wanted constant text := (SELECT string_agg(format('x.%I', k), ', ')
                                FROM unnest(bound.log_key_columns || '{sort_key,from_state,created_at}'::name[]) k);
 BEGIN
     -- partitions of other owners are read by way of the log, as far from the end of each as the largest one is long
     IF cardinality(parts) < cardinality(leaves) OR leaves = '{}' THEN
         RETURN format('SELECT %s FROM %s x WHERE x.ctid >= ''(%s,0)''', wanted, log,
-                      (SELECT greatest(coalesce(max(pg_relation_size(l)), 0) / one_page - pages / greatest(cardinality(leaves), 1), 0)
+                      (SELECT greatest(coalesce(max(pg_relation_size(l)),
+                              0) / one_page - pages / greatest(cardinality(leaves), 1), 0)
                          FROM unnest(leaves) l));
     END IF;
     RETURN (SELECT string_agg(format('SELECT %s FROM %s x WHERE x.ctid >= ''(%s,0)''', wanted, part,
-                                     greatest(pg_relation_size(part) / one_page - pages / cardinality(parts), 0)), ' UNION ALL ')
+                                     greatest(pg_relation_size(part) / one_page - pages / cardinality(parts), 0)),
+        ' UNION ALL ')
               FROM unnest(parts) part);
 END
 $function$;
@@ -344,10 +386,13 @@ AS $function$
         'SELECT s.from_state, count(*), round(avg(s.seconds)::numeric, 3), '
         'round(percentile_cont(0.95) WITHIN GROUP (ORDER BY s.seconds)::numeric, 3), round(max(s.seconds)::numeric, 3) '
         'FROM (SELECT l.from_state, extract(epoch FROM l.created_at - p.created_at)::double precision AS seconds '
-        'FROM (SELECT e.*, row_number() OVER (PARTITION BY e.from_state ORDER BY e.created_at DESC) AS nth FROM (%1$s) e '
+        'FROM (SELECT e.*, row_number() OVER (PARTITION BY e.from_state ORDER BY e.created_at DESC) AS nth '
+        'FROM (%1$s) e '
         'WHERE e.from_state IS NOT NULL) l CROSS JOIN LATERAL '
-        '(SELECT o.created_at FROM %2$s o WHERE %3$s AND o.sort_key = l.sort_key - 1 OFFSET 0) p WHERE l.nth <= 300) s GROUP BY s.from_state',
-        pawl._log_end(bound), bound.history, pawl._same_key('o', bound.log_key_columns, 'l', bound.log_key_columns, bound.history))
+        '(SELECT o.created_at FROM %2$s o WHERE %3$s AND o.sort_key = l.sort_key - 1 OFFSET 0) p WHERE l.nth <= 300) '
+        's GROUP BY s.from_state',
+        pawl._log_end(bound), bound.history,
+        pawl._same_key('o', bound.log_key_columns, 'l', bound.log_key_columns, bound.history))
 $function$;
 COMMENT ON FUNCTION pawl._stays_statement(pawl.binding) IS
 'internal: a query of the seconds that rows stayed in each state: the newest 300 entries of a state';
@@ -359,7 +404,8 @@ AS $function$
     SELECT NOT EXISTS (SELECT FROM pg_class c JOIN pg_class r ON r.oid = relation
                         WHERE c.oid = ANY (others) AND (c.relowner <> r.relowner OR c.relkind NOT IN ('r', 'p')))
 $function$;
-COMMENT ON FUNCTION pawl._same_owner(regclass, regclass[]) IS 'internal: whether these are tables of the owner of the first';
+COMMENT ON FUNCTION pawl._same_owner(regclass, regclass[]) IS
+'internal: whether these are tables of the owner of the first';
 
 -- Every table that verify reads for a lifecycle; audits that the caller may not read are left out.
 CREATE FUNCTION pawl._verified_tables(bound pawl.binding) RETURNS regclass[]
@@ -367,8 +413,10 @@ LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT array_remove(ARRAY[bound.relation, bound.history, pawl._anchors(bound.history)]
-                        || ARRAY(SELECT a.audit FROM pawl.audit_binding a JOIN pg_class c ON c.oid = a.audit WHERE a.log = bound.history
-                                    AND has_table_privilege(a.audit, 'SELECT') AND NOT row_security_active(a.audit)), NULL)
+                        || ARRAY(SELECT a.audit FROM pawl.audit_binding a JOIN pg_class c ON c.oid = a.audit
+                            WHERE a.log = bound.history
+                                    AND has_table_privilege(a.audit, 'SELECT') AND NOT row_security_active(a.audit)),
+        NULL)
 $function$;
 COMMENT ON FUNCTION pawl._verified_tables(pawl.binding) IS 'internal: the tables that verify reads for a lifecycle';
 
@@ -378,10 +426,12 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT o FROM unnest(others) WITH ORDINALITY u(o, n) WHERE NOT pawl._same_owner(relation, o) ORDER BY n LIMIT 1
 $function$;
-COMMENT ON FUNCTION pawl._of_another(regclass, regclass[]) IS 'internal: the first of these that is no table of the owner of the relation; null: there is none';
+COMMENT ON FUNCTION pawl._of_another(regclass, regclass[]) IS
+'internal: the first of these that is no table of the owner of the relation; null: there is none';
 
--- What pawl.read_as_owner runs, built and checked with the caller's rights. The role is the table's owner; null, the caller, where row-level
--- security applies to the caller: it sees the rows that the policies show it. A log of another owner is not read as this one.
+-- What pawl.read_as_owner runs, built and checked with the caller's rights. The role is the table's owner; null, the
+-- caller, where row-level security applies to the caller: it sees the rows that the policies show it. A log of another
+-- owner is not read as this one.
 CREATE FUNCTION pawl._owner_statements(relation regclass, state_column name, what text)
 RETURNS TABLE (role oid, statement text, types regtype[], parameters text[])
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 5
@@ -394,18 +444,21 @@ DECLARE
     read regclass[];
     blocked regclass;
 BEGIN
-    SELECT b.* INTO bound FROM pawl.binding b WHERE b.relation = _owner_statements.relation AND b.state_column = _owner_statements.state_column;
+    SELECT b.* INTO bound FROM pawl.binding b
+        WHERE b.relation = _owner_statements.relation AND b.state_column = _owner_statements.state_column;
     SELECT c.relowner INTO owner FROM pg_class c WHERE c.oid = bound.relation AND c.relkind IN ('r', 'p');
     IF NOT FOUND THEN
         PERFORM pawl.raise('42809', format('%s is not a table with a binding on column "%s"', relation, state_column));
     END IF;
     IF is_count THEN
-        IF NOT (CASE WHEN what ^@ 'states' THEN has_column_privilege(bound.relation, bound.state_column, 'SELECT') ELSE pawl._may_count(bound) END) THEN
+        IF NOT (CASE WHEN what ^@ 'states' THEN has_column_privilege(bound.relation, bound.state_column, 'SELECT')
+                ELSE pawl._may_count(bound) END) THEN
             PERFORM pawl.raise('42501', format('permission denied for table %s', relation));
         END IF;
         IF row_security_active(bound.relation) THEN
             IF NOT pawl.policies_are_safe(bound.relation) THEN
-                PERFORM pawl.raise('42501', format('policies of table %s would run with the rights of role "%s"', relation, current_user));
+                PERFORM pawl.raise('42501',
+                    format('policies of table %s would run with the rights of role "%s"', relation, current_user));
             END IF;
             owner := NULL;
         END IF;
@@ -413,22 +466,26 @@ BEGIN
         IF NOT coalesce(has_table_privilege(bound.history, 'SELECT'), false) THEN
             PERFORM pawl.raise('42501', format('permission denied for the log of table %s', relation));
         ELSIF NOT pawl.policies_are_safe(bound.history) THEN
-            PERFORM pawl.raise('42501', format('policies of table %s would run with the rights of role "%s"', bound.history, current_user));
+            PERFORM pawl.raise('42501',
+                format('policies of table %s would run with the rights of role "%s"', bound.history, current_user));
         END IF;
-        owner := CASE WHEN NOT row_security_active(bound.history) THEN (SELECT c.relowner FROM pg_class c WHERE c.oid = bound.history) END;
+        owner := CASE WHEN NOT row_security_active(bound.history)
+            THEN (SELECT c.relowner FROM pg_class c WHERE c.oid = bound.history) END;
     ELSE
         read := pawl._verified_tables(bound);
         SELECT r INTO blocked FROM unnest(read) WITH ORDINALITY u(r, n)
          WHERE NOT has_table_privilege(r, 'SELECT') OR row_security_active(r) ORDER BY n LIMIT 1;
         IF FOUND AND has_table_privilege(blocked, 'SELECT') THEN
-            PERFORM pawl.raise('42501', format('query would be affected by row-level security policy for table %s', blocked));
+            PERFORM pawl.raise('42501',
+                format('query would be affected by row-level security policy for table %s', blocked));
         ELSIF FOUND THEN
             PERFORM pawl.raise('42501', format('permission denied for table %s', blocked));
         END IF;
         blocked := pawl._of_another(bound.relation, read);
         IF blocked IS NOT NULL THEN
             PERFORM pawl.raise('42501', format('tables %s and %s have different owners', relation, blocked),
-                'Both are read with the privileges of the owner of the first.', format('alter table %s owner to %s', blocked, owner::regrole));
+                'Both are read with the privileges of the owner of the first.',
+                format('alter table %s owner to %s', blocked, owner::regrole));
         END IF;
     END IF;
     IF what = 'claimable' THEN
@@ -442,7 +499,8 @@ BEGIN
         RETURN QUERY SELECT owner, pawl._timers_statement(bound), '{regclass,name,timestamptz}'::regtype[],
                             ARRAY[bound.relation::oid::text, bound.state_column::text, clock_timestamp()::text];
     ELSIF what ^@ 'states' THEN
-        RETURN QUERY SELECT owner, pawl._states_statement(bound, what = 'states_sampled'), '{}'::regtype[], '{}'::text[];
+        RETURN QUERY
+            SELECT owner, pawl._states_statement(bound, what = 'states_sampled'), '{}'::regtype[], '{}'::text[];
     ELSIF what = 'stays' THEN
         RETURN QUERY SELECT owner, pawl._stays_statement(bound), '{}'::regtype[], '{}'::text[];
     ELSE
@@ -456,10 +514,14 @@ pawl.verify';
 
 CREATE VIEW pawl.queue_depth WITH (security_invoker = true) AS SELECT * FROM pawl._queue_depth();
 COMMENT ON VIEW pawl.queue_depth IS
-'what waits to be claimed, one row a queue of each table that you may read: claimable now; due_later, claimable but for a due time; owned; oldest, how long the oldest claimable row waits (by a time in the claim order, else by the log for the row that is next, else null); is_paused. Nothing is counted beyond 10,000 rows: at_least says so';
+'what waits to be claimed, one row a queue of each table that you may read: claimable now; due_later, claimable but '
+'for a due time; owned; oldest, how long the oldest claimable row waits (by a time in the claim order, else by the '
+'log for the row that is next, else null); is_paused. Nothing is counted beyond 10,000 rows: at_least says so';
 CREATE VIEW pawl.owners WITH (security_invoker = true) AS SELECT * FROM pawl._owners();
 COMMENT ON VIEW pawl.owners IS
-'owned rows, one row for each processor and table that you can read: rows owned (at_least: no more than 10,000 are counted), when the next and the last of their leases end, and how many have expired and wait for pawl.reap';
+'owned rows, one row for each processor and table that you can read: rows owned (at_least: no more than 10,000 are '
+'counted), when the next and the last of their leases end, and how many have expired and wait for pawl.reap';
 CREATE VIEW pawl.timers WITH (security_invoker = true) AS SELECT * FROM pawl._timers();
 COMMENT ON VIEW pawl.timers IS
-'one row a table with a due column that you may read: how many rows are due now and wait for pawl.fire_due (at_least: no more than 10,000 are counted), when the next one will be, and for how long the oldest has been due';
+'one row a table with a due column that you may read: how many rows are due now and wait for pawl.fire_due (at_least: '
+'no more than 10,000 are counted), when the next one will be, and for how long the oldest has been due';

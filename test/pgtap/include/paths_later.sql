@@ -1,5 +1,6 @@
 -- A path to a row: a later-named BEFORE trigger, named :later, rewrites NEW.state.
-SELECT CASE length(:'later') WHEN 63 THEN 'later-named BEFORE trigger, last word' ELSE 'later-named BEFORE trigger' END AS named \gset
+SELECT CASE length(:'later') WHEN 63 THEN 'later-named BEFORE trigger, last word' ELSE 'later-named BEFORE trigger' END
+    AS named \gset
 SELECT mx.put(101, 102, 103, 104, 105, 106);
 SELECT mx.trigger(:'later', 'BEFORE UPDATE ON %s', $$
 BEGIN
@@ -8,13 +9,16 @@ BEGIN
     IF NEW.note = 'drop' THEN RETURN NULL; END IF;
     RETURN NEW;
 END$$);
-SELECT mx.rejected($$UPDATE w.t SET state = 'paid', note = 'to:done' WHERE id = 101$$, 'PW001', :'named' || ' makes a legal state change illegal');
-SELECT mx.rejected($$UPDATE w.t SET state = 'paid', note = 'to:alien' WHERE id = 101$$, :'unknown_rejected', :'named' || ' writes an unknown state');
+SELECT mx.rejected($$UPDATE w.t SET state = 'paid', note = 'to:done' WHERE id = 101$$, 'PW001',
+    :'named' || ' makes a legal state change illegal');
+SELECT mx.rejected($$UPDATE w.t SET state = 'paid', note = 'to:alien' WHERE id = 101$$, :'unknown_rejected',
+    :'named' || ' writes an unknown state');
 UPDATE w.t SET state = 'done', note = 'to:paid' WHERE id = 101;
 SELECT mx.lived(101, 'new paid', :'named' || ' makes an illegal state change legal: the rewritten one is logged');
 UPDATE w.t SET note = 'to:cancelled' WHERE id = 102;
 SELECT mx.lived(102, 'new cancelled', :'named' || ' moves a row on an UPDATE of another column');
-SELECT mx.rejected($$UPDATE w.t SET note = 'to:shipped' WHERE id = 103$$, 'PW001', :'named' || ', illegal, on an UPDATE of another column');
+SELECT mx.rejected($$UPDATE w.t SET note = 'to:shipped' WHERE id = 103$$, 'PW001',
+    :'named' || ', illegal, on an UPDATE of another column');
 SELECT mx.lived(103, 'new', :'named' || ': a rejected row stayed');
 UPDATE w.t SET state = 'paid', note = 'to:new' WHERE id = 104;
 SELECT mx.lived(104, 'new', :'named' || ' takes the state change back: no entry');
