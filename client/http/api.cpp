@@ -247,7 +247,10 @@ void Api::Impl::link(const Request& request, httplib::Response& response) {
         return finish(request, {.problem = *problem}, response);
     const std::string ticket =
         links.make({.operation = "export_bulk", .arguments = request.arguments, .caller = request.caller});
-    if (ticket.empty()) return finish(request, {.problem = *busy()}, response);
+    if (ticket.empty()) {
+        return finish(request, {.problem = Problem{.status = 503, .detail = "too many links are open", .sqlstate = "53300"}},
+                      response);
+    }
     const std::string& asked = request.http.path;
     const nlohmann::json body = {{"href", asked.substr(0, asked.rfind('/')) + "?ticket=" + ticket},
                                  {"valid_s", Links::valid.count()}};
