@@ -248,7 +248,8 @@ void Api::Impl::link(const Request& request, httplib::Response& response) {
     const std::string ticket =
         links.make({.operation = "export_bulk", .arguments = request.arguments, .caller = request.caller});
     if (ticket.empty()) {
-        return finish(request, {.problem = Problem{.status = 503, .detail = "too many links are open", .sqlstate = "53300"}},
+        return finish(request,
+                      {.problem = Problem{.status = 503, .detail = "too many links are open", .sqlstate = "53300"}},
                       response);
     }
     const std::string& asked = request.http.path;

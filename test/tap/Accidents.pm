@@ -61,7 +61,7 @@ sub happen_at_each
 {
 	my ($self, $what, @statements) = @_;
 	$self->happen($_, $what, @statements) for qw(before after);
-	for (1 .. 5)
+	for (1 .. 30)
 	{
 		my @missed = $self->missed(@statements) or last;
 		$self->happen('before', $what, @missed);
