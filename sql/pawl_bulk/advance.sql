@@ -270,5 +270,5 @@ the duty. A row whose validation raises an error fails; an operation that cannot
 pawl_bulk.troubles, for 1 s to 1 min, and does not stop others.
 batch: about how many rows it validates at most, 1 to 1000000; default 10000.
 Returns done (how much it did; call it again until 0) and next_at (when to call it again).
-Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator.
 Example: SELECT * FROM pawl_bulk.advance()';

@@ -80,7 +80,7 @@ jsonb) of each, a function that belongs to a member of pawl_admin or to the call
 submitted the operation has EXECUTE. pawl_bulk.work_sql_notices is the duty. A delivery that raises an error is
 retried with a backoff, max_tries times.
 batch: 1 to 10000; default 100. Returns done (how many) and next_at (when to call it again).
-Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator.
 Example: SELECT * FROM pawl_bulk.run_sql_notices()';
 
 CREATE FUNCTION pawl_bulk._take_notice(worker text, lease interval) RETURNS pawl_bulk.notices
@@ -170,8 +170,7 @@ many as start within 100 ms. Each is claimed in an earlier transaction, so a fun
 used an attempt. What the function writes and the delivery are one transaction.
 batch: 1 to 10000; default 100. lease: default 60 s. Returns done (how many) and wait_ms (when to call it again, in
 milliseconds, if there was nothing to do).
-Errors: 2D000 inside a transaction; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator,
-pawl_worker.
+Errors: 2D000 inside a transaction; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator.
 Example: CALL pawl_bulk.work_sql_notices(10)';
 
 CREATE FUNCTION pawl_bulk.claim_notices(worker text, channel text, batch integer DEFAULT 10,

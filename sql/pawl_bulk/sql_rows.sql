@@ -492,5 +492,5 @@ failed. A check returns table (row_number bigint, answer text, message text) wit
 which a function raises an error fail alone. pawl.traceparent is a span of the operation''s trace, one for each
 batch.
 batch: rows at most, 1 to 100000; default 5000. Returns done (rows) and next_at (when to call it again).
-Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator.
 Example: SELECT * FROM pawl_bulk.run_sql_rows()';

@@ -118,6 +118,41 @@ CREATE TRIGGER kept_progress BEFORE UPDATE OF progress, progress_details ON pawl
                            OR OLD.progress_details IS DISTINCT FROM NEW.progress_details))
     EXECUTE FUNCTION pawl_saga._task_kept();
 
+-- Work of SQL functions is theirs: it is begun and ended by roles that may run them.
+CREATE FUNCTION pawl_saga._runs_sql() RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT has_function_privilege(current_user, 'pawl_saga.run_sql_tasks(integer)', 'EXECUTE')
+$function$;
+COMMENT ON FUNCTION pawl_saga._runs_sql() IS 'internal: the current user may run SQL functions';
+
+-- A lease that is over ends by pawl.reap, which all may call.
+CREATE FUNCTION pawl_saga._sql_task_by_sql() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks');
+BEGIN
+    IF (OLD.lease_until <= clock_timestamp() AND NEW.state NOT IN ('SUCCESS', 'REVERTED')
+            AND coalesce(NEW.worker, OLD.worker) = OLD.worker
+            AND coalesce(NEW.lease_until, OLD.lease_until) = OLD.lease_until) IS NOT TRUE THEN
+        PERFORM pawl.raise('42501', format('permission denied to change task "%s" of flow %s', NEW.name,
+            NEW.flow_uuid), 'Its handler is a SQL function; only roles that may run these begin and end it.',
+            'select * from pawl_saga.run_sql_tasks()');
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._sql_task_by_sql() IS
+'internal: rejects changes of tasks of SQL functions by roles that may not run these; 42501';
+CREATE TRIGGER by_sql_function BEFORE UPDATE ON pawl_saga.tasks
+    FOR EACH ROW WHEN (NEW.queue OPERATOR(pg_catalog.=) 'sql:'
+        AND (OLD.state = ANY ('{RUNNING,REVERTING}') OR NEW.state = ANY ('{RUNNING,REVERTING}'))
+        AND NOT pawl_saga._runs_sql())
+    EXECUTE FUNCTION pawl_saga._sql_task_by_sql();
+
 -- A lost worker is the only move of a task from a state to itself.
 CREATE FUNCTION pawl_saga._worker_lost() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER

@@ -99,6 +99,10 @@ BEGIN
     PERFORM pawl.check_batch(batch, 10000), pawl.check_lease(lease);
     IF processor IS NULL OR processor = '' THEN
         PERFORM pawl.raise('PW004', 'no processor given', NULL, 'processor => ''...''');
+    ELSIF queue = 'sql:' AND NOT pawl_saga._runs_sql() THEN
+        PERFORM pawl.raise('42501', 'permission denied to claim from the queue "sql:"',
+            'Its tasks are SQL functions; only roles that may run these claim them.',
+            'select * from pawl_saga.run_sql_tasks()');
     END IF;
     PERFORM set_config('pawl.processor', processor, true);
     IF EXISTS (SELECT FROM pawl_saga.tasks t
@@ -137,8 +141,8 @@ processor: the worker. queue: default "default". batch: 1 to 10000; default 1. l
 Returns flow_uuid, node, name, action (execute or revert), handler, fence (the fencing token), arguments (by
 parameter), and for a revert result and failure (of the task) and failures (of the flow, by atom); traceparent and
 tracestate (of the trace in which the flow started).
-Errors: PW004 no processor given; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator,
-pawl_worker.
+Errors: PW004 no processor given; 22023 batch or lease out of range; 42501 tasks of SQL functions, which only
+pawl_saga.run_sql_tasks and work_sql_tasks run. Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT flow_uuid, node, action, handler, arguments FROM pawl_saga.claim(''worker 1'', batch => 10)';
 
 -- Checks what is reported, and makes the state changes that follow.
@@ -651,7 +655,7 @@ function that raises an error is rolled back alone and its task fails; so does o
 40...) in a READ COMMITTED transaction. pawl.traceparent is a span of the flow''s trace.
 batch: how many tasks at most, 1 to 10000; default 100. Returns done (how many ran) and next_at (when to call it
 again).
-Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator.
 Example: SELECT * FROM pawl_saga.run_sql_tasks()';
 
 -- The next task; its lease is that of any worker, so it is missed if the session ends.
@@ -780,6 +784,5 @@ ends its session counts as a lost worker (see max_losses). If what follows from 
 is undone and its flow is set aside (pawl_saga.set_aside). Questions in pawl_saga.questions are asked in the same
 way; a flow whose functions cost more than five sessions or transactions ends in FAILURE.
 batch: 1 to 10000; default 100. lease: default 60 s. Returns done: how many ran or were asked.
-Errors: 2D000 inside a transaction; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator,
-pawl_worker.
+Errors: 2D000 inside a transaction; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator.
 Example: CALL pawl_saga.work_sql_tasks(10)';

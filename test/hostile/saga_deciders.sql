@@ -4,7 +4,7 @@ set client_min_messages = error;
 select no_plan();
 create extension pawl_saga;
 create role saga_decider_owner in role pawl_admin;
-create role saga_decider_worker in role pawl_worker;
+create role saga_decider_worker in role pawl_operator;
 create schema hers authorization saga_decider_owner;
 grant usage on schema hers to public;
 create table ran (which text, as_role name, is_superuser boolean);

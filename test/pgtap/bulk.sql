@@ -245,14 +245,17 @@ select is(status_of(:'operation'), 'Completed 60/60/60/0', 'and they go on');
 create role bulk_worker in role pawl_worker;
 create role bulk_operator in role pawl_operator;
 create role bulk_reader in role pawl_reader;
-grant usage on schema public to bulk_worker;
-grant insert on activated to bulk_worker;
+grant usage on schema public to bulk_worker, bulk_operator;
+grant insert on activated to bulk_operator;
 set role bulk_reader;
 select lives_ok('select * from pawl_bulk.status', 'readers look');
 select throws_ok('select * from pawl_bulk.claim(''w'')', '42501', null, 'and do not claim');
 set role bulk_worker;
 select lives_ok($$select pawl_bulk.submit('devices', rows => '[{"imei": "1234", "plan": "a"}]')$$, 'workers submit');
-select lives_ok('select run()', 'and run the duties');
+select throws_ok('select run()', '42501', null, 'but run no SQL functions');
+set role bulk_operator;
+select lives_ok('select run()', 'operators do');
+set role bulk_worker;
 select lives_ok(
         $$select pawl_bulk.report((select jsonb_agg(to_jsonb(c) || '{"result": "ok"}')
                 from pawl_bulk.claim('w', 'mailer') c), 'w')$$, 'claim and report');
@@ -260,8 +263,8 @@ select throws_ok($$insert into pawl_bulk.tallies values (gen_random_uuid(), gen_
     null, 'but write no counters');
 select throws_ok($$select pawl_bulk.cancel(gen_random_uuid())$$, '42501', null, 'and do not cancel');
 select throws_ok($$select pawl_bulk.define('{}')$$, '42501', null, 'nor define');
-select run();
 set role bulk_operator;
+select run();
 select * from pawl_bulk.submit('devices', rows => '[]') \gset
 select ok(pawl_bulk.cancel(:'operation'), 'operators cancel');
 reset role;

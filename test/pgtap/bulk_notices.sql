@@ -220,13 +220,13 @@ drop function ends_leases();
 select throws_ok($$select pawl_bulk.report_notices('{}', 'w')$$, '22023');
 select throws_ok($$select pawl_bulk.report_notices('[{"result": "ok"}]', 'w')$$, '22023');
 select throws_ok($$update pawl_bulk.notices set state = 'ready' where state = 'delivered'$$, 'PW001');
--- with the rights of a worker, which validates too; a reader only reads
-grant select on mood to pawl_worker;
-grant insert on told to pawl_worker;
+-- with the rights of an operator, which validates too; a reader only reads
+grant select on mood to pawl_operator;
+grant insert on told to pawl_operator;
 select operation as worked from pawl_bulk.submit('told',
     rows => (select jsonb_agg(jsonb_build_object('x', 'good')) from generate_series(1, 6000)),
     notifications => '{"channel": "sql", "target": "public.told", "triggers": ["completion"]}') \gset
-set role pawl_worker;
+set role pawl_operator;
 select done from pawl_bulk.advance() \gset
 select is((select done from pawl_bulk.run_sql_rows(5000)), 5000::bigint,
     'a session that runs SQL handlers helps to validate');
@@ -238,8 +238,10 @@ do $$ begin
     end loop;
 end $$;
 select is((select status from pawl_bulk.operations where operation = :'worked'), 'Completed',
-    'a worker can do all of it');
+    'an operator can do all of it');
 select is((select done from pawl_bulk.run_sql_notices()), 1::bigint, 'and tell of it');
+set role pawl_worker;
+select throws_ok($$select pawl_bulk.run_sql_notices()$$, '42501', null, 'a worker runs no functions');
 select throws_ok($$delete from pawl_bulk.unvalidated$$, '42501');
 select throws_ok($$insert into pawl_bulk.notices (operation, event, channel, target, asked_by, payload)
         select operation, operation, 'mail', 'me', 'me', '{}' from pawl_bulk.operations limit 1$$, '42501');

@@ -39,7 +39,7 @@ create function public.work(operation uuid, metadata jsonb, row_numbers bigint[]
 select pawl_bulk.define('{"name": "checked", "track_row_data": true, "metadata_validators": ["public.valid"],
     "validators": ["public.valid"],
     "steps": [{"name": "work", "handler": "sql:public.work"}]}');
-create role helper login in role pawl_worker;
+create role helper login in role pawl_operator;
 grant usage on schema public to helper;
 grant insert on public.called, public.kept to helper;
 SQL

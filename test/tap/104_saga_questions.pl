@@ -79,7 +79,7 @@ begin
                 "decider": {"function": "public.votes_%2$s"}}]}', way, what, first, b)::jsonb);
     end if;
 end $$;
-create role helper login in role pawl_worker;
+create role helper login in role pawl_operator;
 grant usage on schema public to helper;
 grant insert on public.called, public.kept to helper;
 SQL

@@ -8,6 +8,7 @@ namespace pawl {
 namespace {
 
 int orchestrator_depth = -1;
+int apart_depth = -1;
 
 // Only the owner may call the function, so it is called by OID, without a check of privileges.
 Datum turn(Datum batch) {
@@ -27,6 +28,16 @@ PAWL_FUNCTION(pawl_dag_take_turn) {
     pg::require(fcinfo, 0, "batch");
     const pg::NotedDepth at_work(orchestrator_depth);
     return pg::call([&] { return turn(PG_GETARG_DATUM(0)); });
+}
+
+// Only here may a task be said to be in trouble.
+PAWL_FUNCTION(pawl_dag_take_turns_apart) {
+    const pg::NotedDepth at_work(apart_depth);
+    return pg::call([&] { return pg::call_inner(fcinfo, "pawl_dag", "_turns_apart"); });
+}
+
+PAWL_FUNCTION(pawl_dag_turning_apart) {
+    return BoolGetDatum(apart_depth == pg::trigger_depth());
 }
 
 PAWL_FUNCTION(pawl_dag_start_tasks) {
