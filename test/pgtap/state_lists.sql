@@ -85,6 +85,7 @@ insert into reviewed values
     ('pawl_bulk', '{Cancelled,Pending}', 'what an operator does to a row'),
     ('pawl_bulk', '{Cancelled,Retrying}', 'what an operator does to an operation'),
     ('pawl_bulk', '{Completed,Failed,TimedOut}', 'a row ended, and the operation was not cancelled'),
+    ('pawl_bulk', '{Completed,Failed,Running,WaitingForCompletion}', 'what a function makes of a row'),
     ('pawl_bulk', '{Pending,Running}', 'a row that does not wait yet'),
     ('pawl_bulk', '{Pending,Validating}', 'an operation whose rows are not all known'),
     ('pawl_bulk', '{Retrying,Running}', 'an operation whose rows are known'),
