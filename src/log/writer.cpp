@@ -46,8 +46,7 @@ namespace {
 
 // How many columns a log has to which the owner has added none.
 int own_columns(const LogWriter* writer) {
-    return 11 + writer->nkeys + (writer->layout.stored ? 1 : 0) + (writer->layout.hash_chain ? 1 : 0) +
-           (writer->columns.salt != 0 ? 2 : 0);
+    return 11 + writer->nkeys + (writer->layout.stored ? 1 : 0) + (writer->layout.hash_chain ? 3 : 0);
 }
 
 // Finds the partial unique index on exactly the key columns.
@@ -186,13 +185,10 @@ HeapTuple form_log_tuple(LogWriter* writer, const StateChange& change, const New
     // The next entry of the row is written in the same batch, and could not clear the flag of a row that is not there.
     const bool most_recent = change.then == nullptr || !writer->table.many;
     if (columns.most_recent != 0) set(columns.most_recent, BoolGetDatum(most_recent));
-    bytea* salt = nullptr;
-    if (columns.salt != 0) {
-        salt = make_salt();
+    if (columns.hash != 0) {
+        bytea* salt = make_salt();
         set(columns.salt, PointerGetDatum(salt));
         nulls[columns.salts - 1] = true;
-    }
-    if (columns.hash != 0) {
         bytea* hash = log_hash(change, sort_key, at, newest.hash, salt);
         set(columns.hash, PointerGetDatum(hash));
         if (change.then != nullptr) keep_hash(writer, hash);

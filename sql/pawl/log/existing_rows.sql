@@ -43,25 +43,22 @@ AS $function$
 DECLARE
     processor text := $$nullif(current_setting('pawl.processor', true), '')$$;
     correlation_id text := $$nullif(current_setting('pawl.correlation_id', true), '')$$;
-    salted boolean := bound.hash_chain AND pawl._is_salted(bound.history);
 BEGIN
     columns := 'id, ' || pawl._columns('', bound.log_key_columns)
         || ', sort_key, from_state, to_state, event, processor, actor, correlation_id, machine_version, created_at'
         || CASE WHEN bound.most_recent = 'stored' THEN ', most_recent' ELSE '' END
-        || CASE WHEN bound.hash_chain THEN ', hash' ELSE '' END || CASE WHEN salted THEN ', salt' ELSE '' END;
+        || CASE WHEN bound.hash_chain THEN ', hash, salt' ELSE '' END;
     expressions :=
         format('pawl.uuid_v7(n.created_at), %s, n.sort_key, %s, %s, %L, %s, current_user, %s, $1, n.created_at',
                           keys, from_state, to_state, event, processor, correlation_id)
         || CASE WHEN bound.most_recent = 'stored' THEN ', true' ELSE '' END
         || CASE WHEN bound.hash_chain
                 THEN format(', pawl._log_hash(o.hash, pawl._log_content(%1$s, n.sort_key, %2$s, %3$s, %4$L, '
-                'pawl._commitment(''processor'', %5$s, %7$s, NULL), '
-                            'current_user, pawl._commitment(''correlation_id'', %6$s, %7$s, NULL), NULL, $1, '
-                            'n.created_at))',
-                            key_array, from_state, to_state, event, processor, correlation_id,
-                            CASE WHEN salted THEN 'n.salt' ELSE 'NULL' END)
-                ELSE '' END
-        || CASE WHEN salted THEN ', n.salt' ELSE '' END;
+                'pawl._commitment(''processor'', %5$s, n.salt, NULL), '
+                            'current_user, pawl._commitment(''correlation_id'', %6$s, n.salt, NULL), NULL, $1, '
+                            'n.created_at)), n.salt',
+                            key_array, from_state, to_state, event, processor, correlation_id)
+                ELSE '' END;
 END
 $function$;
 COMMENT ON FUNCTION pawl._log_row(pawl.binding, text, text, text, text, text) IS

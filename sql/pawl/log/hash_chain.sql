@@ -30,10 +30,10 @@ COMMENT ON FUNCTION pawl._log_content(text[], integer, text, text, text, text, t
 -- value) in hexadecimal digits, so that a value can be taken away and the chain still holds; of an object, one for each
 -- member, and below the top level the value of an object is the text of the commitments of its members. The salt is 16
 -- random bytes. Where pawl.redact took values away the row keeps, instead of the salt, the sha256(salt || field) of
--- those that are left. A chain that was begun in version 0.0.1 has no salts, and covers the values themselves.
+-- those that are left.
 CREATE FUNCTION pawl._commitment(field text, value text, salt bytea, salts jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
-RETURN CASE WHEN value IS NULL OR salt IS NULL AND salts IS NULL THEN value
+RETURN CASE WHEN value IS NULL THEN NULL
             WHEN salt IS NULL
                 AND NOT salts ? field THEN CASE WHEN value ^@ 'redacted:' THEN substr(value, 10) ELSE '' END
             ELSE encode(sha256(CASE WHEN salt IS NOT NULL THEN sha256(salt || convert_to(field, 'UTF8'))
@@ -71,7 +71,7 @@ COMMENT ON FUNCTION pawl._member_commitment(text, text, jsonb, bytea, jsonb) IS
 
 CREATE FUNCTION pawl._metadata_commitment(metadata jsonb, salt bytea, salts jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
-RETURN CASE WHEN metadata IS NULL OR salt IS NULL AND salts IS NULL THEN metadata
+RETURN CASE WHEN metadata IS NULL THEN NULL
             WHEN jsonb_typeof(metadata) = 'object' THEN
                  (SELECT coalesce(jsonb_object_agg(m.key, CASE
                              WHEN jsonb_typeof(m.value) = 'object' THEN
@@ -86,15 +86,6 @@ RETURN CASE WHEN metadata IS NULL OR salt IS NULL AND salts IS NULL THEN metadat
         CASE WHEN salt IS NULL AND NOT salts ? 'metadata' THEN metadata #>> '{}' ELSE metadata::text END, salt, salts))
     END;
 COMMENT ON FUNCTION pawl._metadata_commitment(jsonb, bytea, jsonb) IS 'internal: what a hash chain covers of metadata';
-
-CREATE FUNCTION pawl._is_salted(log regclass) RETURNS boolean
-LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-    SELECT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = log AND a.attname = 'salt' AND NOT a.attisdropped)
-$function$;
-COMMENT ON FUNCTION pawl._is_salted(regclass) IS
-'internal: whether the values of a log with a hash chain can be redacted';
 
 CREATE FUNCTION pawl._log_hash(previous bytea, content text) RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
