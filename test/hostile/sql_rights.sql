@@ -1,5 +1,5 @@
--- SQL functions that a definition names: steps, rows, checks, validators, notices and tasks. With whose rights they run in each
--- session: a definer gains no rights of a session, and a session none of a definer.
+-- SQL functions that a definition names: steps, rows, checks, validators, notices and tasks. With whose rights they
+-- run in each session: a definer gains no rights of a session, and a session none of a definer.
 \set QUIET 1
 set client_min_messages = error;
 select no_plan();
