@@ -265,8 +265,9 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.advance(integer) IS
 'Advances operations: validates rows, creates the first records of valid rows, and ends operations whose rows all
-have an outcome. Validators run with the rights of the caller and in its transaction; pawl_bulk.work_operations is
-the duty. A row whose validation raises an error fails; an operation that cannot advance waits in
+have an outcome. Validators run in the transaction of the caller, with the rights that pawl.call_as_definer gives to
+functions of the role that defined the operation''s definition; pawl_bulk.work_operations is the duty. A row whose '
+'validation raises an error fails; an operation that cannot advance waits in
 pawl_bulk.troubles, for 1 s to 1 min, and does not stop others.
 batch: about how many rows it validates at most, 1 to 1000000; default 10000.
 Returns done (how much it did; call it again until 0) and next_at (when to call it again).

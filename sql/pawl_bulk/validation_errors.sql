@@ -55,6 +55,7 @@ DECLARE
     errors text[];
     more text[];
     validator text;
+    called regprocedure;
 BEGIN
     BEGIN
         errors := ARRAY(SELECT e.message
@@ -63,14 +64,15 @@ BEGIN
         errors := ARRAY[SQLERRM];
     END;
     FOREACH validator IN ARRAY d.metadata_validators LOOP
-        IF pawl_bulk._function(validator, '(jsonb)') IS NULL THEN
+        called := pawl_bulk._function(validator, '(jsonb)');
+        IF called IS NULL THEN
             errors := errors || format('there is no validator %s(jsonb)', validator);
             CONTINUE;
         END IF;
         BEGIN
-            EXECUTE format('SELECT coalesce(array_agg(coalesce(x.message, x.code)), ''{}'') FROM %s($1) x',
-                pawl_bulk._function(validator, '(jsonb)')::oid::regproc)
-              INTO more USING metadata;
+            more := pawl.call_as_definer(d.created_by, called,
+                format('SELECT coalesce(array_agg(coalesce(x.message, x.code)::text), ''{}'') FROM %s($1) x',
+                    called::oid::regproc), NULL::text[], metadata);
             errors := errors || more;
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             IF pawl_bulk._ends_duty(SQLSTATE) OR patient AND pawl.is_transient(SQLSTATE) THEN
@@ -141,7 +143,8 @@ BEGIN
         RETURN errors;
     END IF;
     FOREACH validator IN ARRAY d.row_validators LOOP
-        errors := errors || pawl_bulk._call_for_rows(validator, o.operation, o.metadata, numbers, datas);
+        errors := errors || pawl_bulk._call_for_rows(validator, d.created_by, o.operation, o.metadata, numbers,
+            datas);
     END LOOP;
     IF d.row_schema <> '{}' THEN
         errors := errors || ARRAY(SELECT jsonb_build_object('row_number', e.row_number, 'code', e.code, 'message',

@@ -62,10 +62,15 @@ COMMENT ON FUNCTION pawl_saga._record_orphans(text, text) IS
 CREATE FUNCTION pawl_saga._as_claimed(tasks pawl_saga.tasks[])
 RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, fence bigint, arguments jsonb,
     result jsonb, failure jsonb, failures jsonb, traceparent text, tracestate text)
-LANGUAGE sql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
+SET plan_cache_mode = force_generic_plan
 AS $function$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     SELECT t.flow_uuid, t.node, t.name, CASE t.state WHEN 'RUNNING' THEN 'execute' ELSE 'revert' END,
         CASE t.state WHEN 'RUNNING' THEN t.execute ELSE coalesce(t.revert, t.execute) END,
            t.fence, CASE WHEN EXISTS (SELECT FROM pawl_saga.parameters p
@@ -74,7 +79,8 @@ AS $function$
                          THEN pawl_saga.arguments(t.flow_uuid, t.node) ELSE '{}' END,
            t.result, t.failure, CASE WHEN t.state = 'REVERTING' THEN pawl_saga.failures(t.flow_uuid) END, t.traceparent,
            t.tracestate
-      FROM unnest(tasks) WITH ORDINALITY t ORDER BY t.ordinality
+      FROM unnest(tasks) WITH ORDINALITY t ORDER BY t.ordinality;
+END
 $function$;
 COMMENT ON FUNCTION pawl_saga._as_claimed(pawl_saga.tasks[]) IS 'internal: what pawl_saga.claim says of tasks';
 
@@ -92,7 +98,7 @@ SET pawl.token = ''
 AS $function$
 #variable_conflict use_column
 DECLARE
-    lost pawl_saga.tasks[];
+    lost pawl_saga.tasks[] := '{}';
     reverts pawl_saga.tasks[] := '{}';
     executes pawl_saga.tasks[];
 BEGIN
@@ -110,14 +116,17 @@ BEGIN
         PERFORM pawl_saga._record_orphans(processor, queue);
     END IF;
     -- what a lost worker left: the state stays, so no event fires
-    WITH taken AS (
-        UPDATE pawl_saga.tasks t SET worker = processor, lease_until = clock_timestamp() + coalesce(lease, '60 s')
-          FROM (SELECT x.flow_uuid, x.node FROM pawl_saga.tasks x
-                 WHERE x.worker IS NULL AND (x.state = 'RUNNING' OR x.state = 'REVERTING') AND x.queue = claim.queue
-                   AND (x.state = 'REVERTING' OR x.intention = 'EXECUTE') ORDER BY x.flow_uuid LIMIT batch
-                   FOR NO KEY UPDATE SKIP LOCKED) l
-         WHERE t.flow_uuid = l.flow_uuid AND t.node = l.node AND t.worker IS NULL RETURNING t.*)
-    SELECT coalesce(array_agg(k::pawl_saga.tasks), '{}') INTO lost FROM taken k;
+    IF EXISTS (SELECT FROM pawl_saga.tasks x
+            WHERE x.worker IS NULL AND (x.state = 'RUNNING' OR x.state = 'REVERTING') AND x.queue = claim.queue) THEN
+        WITH taken AS (
+            UPDATE pawl_saga.tasks t SET worker = processor, lease_until = clock_timestamp() + coalesce(lease, '60 s')
+              FROM (SELECT x.flow_uuid, x.node FROM pawl_saga.tasks x
+                     WHERE x.worker IS NULL AND (x.state = 'RUNNING' OR x.state = 'REVERTING')
+                       AND x.queue = claim.queue AND (x.state = 'REVERTING' OR x.intention = 'EXECUTE')
+                     ORDER BY x.flow_uuid LIMIT batch FOR NO KEY UPDATE SKIP LOCKED) l
+             WHERE t.flow_uuid = l.flow_uuid AND t.node = l.node AND t.worker IS NULL RETURNING t.*)
+        SELECT coalesce(array_agg(k::pawl_saga.tasks), '{}') INTO lost FROM taken k;
+    END IF;
     IF cardinality(lost) < batch THEN
         -- looked up first: among very many that are to be executed a claim would look for them one by one
         IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = claim.queue AND t.due_at IS NULL
@@ -363,27 +372,38 @@ Example: SELECT * FROM
 pawl_saga.report(''[{"flow_uuid": "01890000-0000-7000-8000-000000000001", "node": 1, "fence": 1, "result": 7}]'',
 ''worker 1'')';
 
--- The handler is sql:<schema>.<function>: executes by f(arguments jsonb) returns jsonb,
--- reverts by f(arguments jsonb, done jsonb) returns jsonb.
-CREATE FUNCTION pawl_saga._call(handler text, arguments jsonb, done jsonb) RETURNS jsonb
+-- The handler is sql:<schema>.<function>: executes by f(arguments jsonb) returns jsonb, reverts by f(arguments jsonb,
+-- done jsonb) returns jsonb. It is one that the flow's definition names for the task: admins may write the row.
+CREATE FUNCTION pawl_saga._call(flow uuid, node integer, handler text, arguments jsonb, done jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    answer jsonb;
+    types constant text := CASE WHEN done IS NULL THEN 'jsonb' ELSE 'jsonb,jsonb' END;
+    called text;
+    definer name;
 BEGIN
-    IF done IS NULL THEN
-        EXECUTE format('SELECT to_jsonb(%s($1))', pawl_saga._function(substr(handler, 5), 'jsonb'))
-            INTO answer USING arguments;
-    ELSE
-        EXECUTE format('SELECT to_jsonb(%s($1, $2))', pawl_saga._function(substr(handler, 5), 'jsonb,jsonb'))
-            INTO answer USING arguments, done;
+    SELECT d.created_by INTO definer
+      FROM pawl_saga.flows f JOIN pawl_saga.definitions d ON d.definition_uuid = f.definition_uuid
+      JOIN pawl_saga.nodes n ON n.definition_uuid = d.definition_uuid AND n.node = _call.node
+     WHERE f.flow_uuid = _call.flow
+       AND CASE WHEN done IS NULL THEN coalesce(n.written ->> 'execute', n.name) ELSE n.written ->> 'revert' END
+           = _call.handler;
+    IF NOT FOUND THEN
+        PERFORM pawl.raise('42501', format('the definition of flow %s does not name the handler %s', flow, handler),
+            NULL, 'name it in a definition: select pawl_saga.define(...)');
     END IF;
-    RETURN answer;
+    called := pawl_saga._function(substr(handler, 5), types);
+    IF done IS NULL THEN
+        RETURN pawl.call_as_definer(definer, format('%s(%s)', called, types)::regprocedure,
+            format('SELECT to_jsonb(%s($1))', called), NULL::jsonb, arguments);
+    END IF;
+    RETURN pawl.call_as_definer(definer, format('%s(%s)', called, types)::regprocedure,
+        format('SELECT to_jsonb(%s($1, $2))', called), NULL::jsonb, arguments, done);
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._call(text, jsonb, jsonb) IS
-'internal: calls the function that a handler names; 42883: there is none';
+COMMENT ON FUNCTION pawl_saga._call(uuid, integer, text, jsonb, jsonb) IS
+'internal: calls the function that a handler names, as pawl.call_as_definer does; 42883: there is none';
 
 -- Runs the function of a claimed task (a row of pawl_saga.claim) and says what is to be reported.
 CREATE FUNCTION pawl_saga._run_task(work jsonb) RETURNS jsonb
@@ -411,13 +431,17 @@ BEGIN
         BEGIN
             IF work ->> 'action' = 'execute' THEN
                 answer := answer
-                    || jsonb_build_object('result', pawl_saga._call(work ->> 'handler', work -> 'arguments', NULL));
+                    || jsonb_build_object('result',
+                        pawl_saga._call((work ->> 'flow_uuid')::uuid, (work ->> 'node')::integer,
+                        work ->> 'handler', work -> 'arguments', NULL));
             ELSIF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = (work ->> 'flow_uuid')::uuid
                     AND t.node = (work ->> 'node')::integer AND t.revert IS NULL) THEN
                 NULL;  -- nothing to undo
             ELSE
                 answer := answer
-                    || jsonb_build_object('result', pawl_saga._call(work ->> 'handler', work -> 'arguments',
+                    || jsonb_build_object('result',
+                        pawl_saga._call((work ->> 'flow_uuid')::uuid, (work ->> 'node')::integer,
+                        work ->> 'handler', work -> 'arguments',
                     jsonb_build_object('result', work -> 'result', 'failure', work -> 'failure', 'failures',
                         work -> 'failures')));
             END IF;
@@ -648,8 +672,9 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.run_sql_tasks(integer) IS
-'Runs tasks whose handlers are sql:<schema>.<function>, and asks open pawl_saga.questions, with the rights of the
-caller and in its transaction; pawl_saga.work_sql_tasks is the duty. execute: f(arguments jsonb) returns jsonb;
+'Runs tasks whose handlers are sql:<schema>.<function>, and asks open pawl_saga.questions, in the transaction of
+the caller and with the rights that pawl.call_as_definer gives to functions of the role that defined the flow; '
+'pawl_saga.work_sql_tasks is the duty. execute: f(arguments jsonb) returns jsonb;
 revert: f(arguments jsonb, done jsonb) returns jsonb, with done {"result", "failure", "failures": by atom}. A
 function that raises an error is rolled back alone and its task fails; so does one with six conflicts (SQLSTATE
 40...) in a READ COMMITTED transaction. pawl.traceparent is a span of the flow''s trace.

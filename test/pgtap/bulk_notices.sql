@@ -127,10 +127,14 @@ select is((select concat_ws(': ', state, message) from pawl_bulk.notices where o
     'a function whose owner is no admin is not called');
 select is((select count(*) from told where trigger = current_user), 0::bigint, 'so it did nothing');
 alter function planted(jsonb) owner to notice_programmer;
+grant insert on told to notice_programmer;
 update pawl_bulk.notices set due = now() - interval '1 s' where due is not null;
 select done from pawl.fire_due('pawl_bulk.notices') \gset
 select done from pawl_bulk.run_sql_notices() \gset
 select is((select state from pawl_bulk.notices where operation = :'o'), 'delivered', 'one of pawl_admin is');
+select is((select count(*) from told where trigger = 'notice_programmer'), 1::bigint, 'with the rights of its owner');
+delete from told where trigger = 'notice_programmer';
+revoke insert on told from notice_programmer;
 drop function planted(jsonb);
 drop role notice_submitter, notice_programmer;
 
@@ -273,6 +277,7 @@ select is((select count(*) from pawl_bulk.verify(:'lost')), 0::bigint,
     'what is cancelled validates nothing more, and nothing is wrong with that');
 -- a function is called only for a submitter that may call it, whatever name the submitter gives
 create role notices_worker in role pawl_worker;
+grant insert on told to notices_worker;
 create function secret(notice jsonb) returns void language sql as $$ select public.told(notice) $$;
 revoke execute on function secret from public;
 set role notices_worker;
