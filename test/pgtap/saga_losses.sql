@@ -42,7 +42,7 @@ select is(state(:'f'), 'RUNNING: a SUCCESS, kills FAILURE', 'it is not claimed a
 select is((select failure from pawl_saga.tasks where flow_uuid = :'f' and name = 'kills'),
     '{"type": "lost", "message": "3 workers were lost with it"}', 'it says why');
 select is((select string_agg(event, ',' order by created_at, id) from pawl_saga.timeline where flow_uuid = :'f'
-    and who = 'kills' and from_state is not null), 'execute,lost,lost,settle', 'so does the log');
+    and subject = 'kills' and from_state is not null), 'execute,lost,lost,settle', 'so does the log');
 
 -- the same in reverts: they are the last ones
 update pawl_saga.tasks set max_losses = 2 where flow_uuid = :'f' and name = 'kills';
@@ -73,7 +73,7 @@ select is((select state || ' ' || intention from pawl_saga.tasks where flow_uuid
 select is((select string_agg(name || ' ' || state, ', ' order by name) from take(5, 'w9')),
     'bad REVERTING, slow REVERTING', 'its outcome is unknown, so it is reverted');
 select is((select string_agg(to_state, ',' order by created_at, id) from pawl_saga.timeline
-    where flow_uuid = :'f' and who = 'slow' and from_state is not null and event <> 'lost'),
+    where flow_uuid = :'f' and subject = 'slow' and from_state is not null and event <> 'lost'),
           'RUNNING,FAILURE,REVERTING', 'from FAILURE');
 select is((select failure ->> 'message' from pawl_saga.tasks where flow_uuid = :'f' and name = 'slow'),
     'unknown outcome', 'of which nothing is known');

@@ -37,7 +37,7 @@ select is((select taken_by from pawl_saga.signals where signal_uuid = :'signal')
 select is((select taken_at from pawl_saga.signals where signal_uuid = :'other'), null, 'the other one stays');
 select is((select arguments from pawl_saga.claim('w')), '{"by": "ann"}', 'its payload is the result');
 select is((select string_agg(to_state, ',' order by created_at, id) from pawl_saga.timeline where flow_uuid = :'f'
-    and who = 'approval' and from_state is not null), 'RUNNING,SUCCESS', 'by the transitions of every task');
+    and subject = 'approval' and from_state is not null), 'RUNNING,SUCCESS', 'by the transitions of every task');
 select throws_ok(format('select pawl_saga.signal(%L, %L)', pawl.uuid_v7(), 'x'), 'P0002', null, 'no such flow');
 select throws_ok(format('select pawl_saga.signal(%L, %L)', :'f', ''), '22004', null, 'name must not be empty');
 
