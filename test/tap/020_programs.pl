@@ -10,8 +10,7 @@ use IO::Select;
 use Socket;
 use Test::More;
 
-my $node = new_cluster('main');
-$node->safe_psql('postgres', 'create extension pawl_dag');
+my $node = new_cluster('main', with => [ 'pawl_dag' ]);
 
 # a -> (b, c, d: SQL) -> e; attempts enough for everything that is done to the workers
 my $retry = '"retry": {"max_attempts": 50, "backoff_base_ms": 20, "max_backoff_ms": 100}';

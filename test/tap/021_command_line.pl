@@ -8,8 +8,7 @@ use PawlTest;
 use PawlPrograms;
 use Test::More;
 
-my $node = new_cluster('main');
-$node->safe_psql('postgres', 'create extension pawl_dag');
+my $node = new_cluster('main', with => [ 'pawl_dag' ]);
 
 # What a command printed, decoded where it is JSON; its status.
 sub pawl

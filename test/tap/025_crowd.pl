@@ -8,8 +8,7 @@ use PawlTest;
 use PawlPrograms;
 use Test::More;
 
-my $node = new_cluster('main', conf => 'max_connections = 60');
-$node->safe_psql('postgres', 'create extension pawl_dag');
+my $node = new_cluster('main', conf => 'max_connections = 60', with => [ 'pawl_dag' ]);
 my $retry = '"retry": {"max_attempts": 100, "backoff_base_ms": 10, "max_backoff_ms": 50}';
 my @middle = map { qq({"name": "m$_", "handler": "sleep", "handler_options": {"seconds": $_}, "dependencies": )
 		. qq(["first"], $retry}) } 1 .. 6;

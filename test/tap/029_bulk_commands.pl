@@ -8,8 +8,7 @@ use PawlTest;
 use PawlPrograms;
 use Test::More;
 
-my $node = new_cluster('main');
-$node->safe_psql('postgres', 'create extension pawl_bulk cascade');
+my $node = new_cluster('main', with => [ 'pawl_bulk' ]);
 my $folder = PostgreSQL::Test::Utils::tempdir();
 
 # What a command printed, decoded where it is JSON; its status.

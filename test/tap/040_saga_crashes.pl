@@ -9,9 +9,8 @@ use PawlTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = new_cluster('main', conf => "log_min_messages = log\n");
+my $node = new_cluster('main', conf => "log_min_messages = log\n", with => [ 'pawl_saga' ]);
 $node->safe_psql('postgres', <<'SQL');
-create extension pawl_saga;
 -- Stops at the given place for as long as a session holds the lock.
 create function stand() returns trigger language plpgsql as $$
 begin

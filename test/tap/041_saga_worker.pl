@@ -8,8 +8,7 @@ use PawlTest;
 use PawlPrograms;
 use Test::More;
 
-my $node = new_cluster('main');
-$node->safe_psql('postgres', 'create extension pawl_saga');
+my $node = new_cluster('main', with => [ 'pawl_saga' ]);
 $node->safe_psql('postgres', fixture('../../examples/travel/setup.sql'));
 
 sub value { return one($node, $_[0]) }

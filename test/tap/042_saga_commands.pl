@@ -8,8 +8,7 @@ use PawlTest;
 use PawlPrograms;
 use Test::More;
 
-my $node = new_cluster('main');
-$node->safe_psql('postgres', 'create extension pawl_saga');
+my $node = new_cluster('main', with => [ 'pawl_saga' ]);
 $node->safe_psql('postgres', q{
 	create table public.mood (open boolean);
 	insert into mood values (false);

@@ -49,8 +49,7 @@ sub answers
 	return becomes(sub { (http_get($port, $path))[0] }, $status, $name // "$path says $status")
 }
 
-$node = new_cluster('main', conf => "shared_preload_libraries = 'pawl'\n");
-$node->safe_psql('postgres', 'create extension pawl_dag; create extension pawl_api');
+$node = new_cluster('main', conf => "shared_preload_libraries = 'pawl'\n", with => [ 'pawl_dag', 'pawl_api' ]);
 $node->safe_psql('postgres', 'alter role pawl_authenticator login');
 $node->safe_psql('postgres', <<'SQL');
 select pawl.define('odd "name"\', 'stateDiagram-v2

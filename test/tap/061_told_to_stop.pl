@@ -9,8 +9,7 @@ use PawlTest;
 use PawlPrograms;
 use Test::More;
 
-my $node = new_cluster('main');
-$node->safe_psql('postgres', 'create extension pawl_dag cascade');
+my $node = new_cluster('main', with => [ 'pawl_dag' ]);
 my $retry = '"retry": {"max_attempts": 5, "backoff_base_ms": 20, "max_backoff_ms": 20}';
 my $proxy = FaultProxy->new($node->host . '/.s.PGSQL.' . $node->port);
 

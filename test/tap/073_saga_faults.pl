@@ -10,8 +10,7 @@ use PawlTest;
 use PawlPrograms;
 use Test::More;
 
-my $node = new_cluster('main', conf => 'max_connections = 80');
-$node->safe_psql('postgres', 'create extension pawl_saga');
+my $node = new_cluster('main', conf => 'max_connections = 80', with => [ 'pawl_saga' ]);
 $node->safe_psql('postgres', fixture('../../examples/travel/setup.sql'));
 my $trip = begin_program($node, 'example_trip');
 is(end_program($trip), 0, 'the example defines its structure');

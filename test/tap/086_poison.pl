@@ -8,8 +8,7 @@ use PawlTest;
 use PawlPrograms;
 use Test::More;
 
-my $node = new_cluster('main', conf => 'max_connections = 60');
-$node->safe_psql('postgres', 'create extension pawl_dag cascade');
+my $node = new_cluster('main', conf => 'max_connections = 60', with => [ 'pawl_dag' ]);
 $node->safe_psql('postgres', <<'SQL');
 create table public.called (what text, task uuid);
 create table public.kept (id int unique deferrable initially deferred);

@@ -41,8 +41,7 @@ sub off_by
 	return timegm($s, $mi, $h, $d, $mo - 1, $y) - time;
 }
 
-my $node = $node::main = new_cluster('main');
-$node->safe_psql('postgres', 'create extension pawl_dag');
+my $node = $node::main = new_cluster('main', with => [ 'pawl_dag' ]);
 $node->safe_psql('postgres', <<'SQL');
 select pawl.define('parcel', 'stateDiagram-v2
     [*] --> ready

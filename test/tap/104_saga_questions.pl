@@ -8,9 +8,8 @@ use PawlTest;
 use PawlPrograms;
 use Test::More;
 
-my $node = new_cluster('main', conf => 'max_connections = 60');
+my $node = new_cluster('main', conf => 'max_connections = 60', with => [ 'pawl_saga' ]);
 $node->safe_psql('postgres', <<'SQL');
-create extension pawl_saga cascade;
 create table public.kept (id int unique deferrable initially deferred);
 insert into public.kept values (1);
 create table public.called (what text);

@@ -13,17 +13,13 @@ use PawlPrograms;
 use Test::More;
 
 BAIL_OUT('rabbitmq-server is not there; `make deps` installs it') unless Broker::there();
-my $node = new_cluster('main');
+my $node = new_cluster('main', with => [ 'pawl_dag' ]);
 workflows($node);
 my $broker = Broker->new;
 $broker->start;
 my %settings = (PAWL_PROVIDER => 'rabbitmq', PAWL_BROKER => $broker->url);
 my $queue = 'pawl.pawl_dag.steps.default';
-sub messages { my %of = map {
-	split /\t/
-} split /\n/, $broker->control('list_queues', '--vhost', 'work', '--no-table-headers', 'name', 'messages');
-return $of{$queue}
-}
+sub messages { return $broker->messages($queue) }
 
 # Told: the worker looks by itself once in an hour.
 my $daemon = publisher($node, \%settings, flags => [ '--http', '127.0.0.1:0' ]);
