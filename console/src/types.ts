@@ -364,6 +364,14 @@ export interface FlowDetail extends Flow {
     problem: unknown;
     atoms: Atom[];
     edges: [number, number][];
+    runs: Run[];
+}
+/** The engine of one run of a flow. */
+export interface Run {
+    run: number;
+    state: string;
+    began_at: string;
+    ended_at: string | null;
 }
 export interface Job {
     job_uuid: string;

@@ -20,6 +20,14 @@ SELECT l.flow_uuid, l.created_at, l.id, r.name, l.from_state, l.to_state, l.even
   FROM pawl_saga.retry_transitions l JOIN pawl_saga.retries r ON r.flow_uuid = l.flow_uuid AND r.node = l.node;
 COMMENT ON VIEW pawl_saga.timeline IS 'every transition of a flow and its atoms; order by created_at, id';
 
+CREATE VIEW pawl_saga.engines AS
+SELECT f.flow_uuid, f.name, f.state AS flow_state, r.run, r.state, r.began_at, r.ended_at
+  FROM pawl_saga.runs r JOIN pawl_saga.flows f ON f.flow_uuid = r.flow_uuid;
+COMMENT ON VIEW pawl_saga.engines IS
+'the engine of each run of a flow: state is WAITING while the run goes on and its outcome once it ended (SUCCESS, '
+'REVERTED, FAILURE or SUSPENDED); the states between are passed through in one statement. began_at, ended_at: of the '
+'run; ended_at is null while it goes on. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader';
+
 CREATE FUNCTION pawl_saga.progress(flow uuid, node integer, fence bigint, progress double precision,
         details jsonb DEFAULT NULL, processor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

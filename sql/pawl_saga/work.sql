@@ -62,10 +62,15 @@ COMMENT ON FUNCTION pawl_saga._record_orphans(text, text) IS
 CREATE FUNCTION pawl_saga._as_claimed(tasks pawl_saga.tasks[])
 RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, fence bigint, arguments jsonb,
     result jsonb, failure jsonb, failures jsonb, traceparent text, tracestate text)
-LANGUAGE sql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
+SET plan_cache_mode = force_generic_plan
 AS $function$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     SELECT t.flow_uuid, t.node, t.name, CASE t.state WHEN 'RUNNING' THEN 'execute' ELSE 'revert' END,
         CASE t.state WHEN 'RUNNING' THEN t.execute ELSE coalesce(t.revert, t.execute) END,
            t.fence, CASE WHEN EXISTS (SELECT FROM pawl_saga.parameters p
@@ -74,7 +79,8 @@ AS $function$
                          THEN pawl_saga.arguments(t.flow_uuid, t.node) ELSE '{}' END,
            t.result, t.failure, CASE WHEN t.state = 'REVERTING' THEN pawl_saga.failures(t.flow_uuid) END, t.traceparent,
            t.tracestate
-      FROM unnest(tasks) WITH ORDINALITY t ORDER BY t.ordinality
+      FROM unnest(tasks) WITH ORDINALITY t ORDER BY t.ordinality;
+END
 $function$;
 COMMENT ON FUNCTION pawl_saga._as_claimed(pawl_saga.tasks[]) IS 'internal: what pawl_saga.claim says of tasks';
 
@@ -92,7 +98,7 @@ SET pawl.token = ''
 AS $function$
 #variable_conflict use_column
 DECLARE
-    lost pawl_saga.tasks[];
+    lost pawl_saga.tasks[] := '{}';
     reverts pawl_saga.tasks[] := '{}';
     executes pawl_saga.tasks[];
 BEGIN
@@ -110,14 +116,17 @@ BEGIN
         PERFORM pawl_saga._record_orphans(processor, queue);
     END IF;
     -- what a lost worker left: the state stays, so no event fires
-    WITH taken AS (
-        UPDATE pawl_saga.tasks t SET worker = processor, lease_until = clock_timestamp() + coalesce(lease, '60 s')
-          FROM (SELECT x.flow_uuid, x.node FROM pawl_saga.tasks x
-                 WHERE x.worker IS NULL AND (x.state = 'RUNNING' OR x.state = 'REVERTING') AND x.queue = claim.queue
-                   AND (x.state = 'REVERTING' OR x.intention = 'EXECUTE') ORDER BY x.flow_uuid LIMIT batch
-                   FOR NO KEY UPDATE SKIP LOCKED) l
-         WHERE t.flow_uuid = l.flow_uuid AND t.node = l.node AND t.worker IS NULL RETURNING t.*)
-    SELECT coalesce(array_agg(k::pawl_saga.tasks), '{}') INTO lost FROM taken k;
+    IF EXISTS (SELECT FROM pawl_saga.tasks x
+            WHERE x.worker IS NULL AND (x.state = 'RUNNING' OR x.state = 'REVERTING') AND x.queue = claim.queue) THEN
+        WITH taken AS (
+            UPDATE pawl_saga.tasks t SET worker = processor, lease_until = clock_timestamp() + coalesce(lease, '60 s')
+              FROM (SELECT x.flow_uuid, x.node FROM pawl_saga.tasks x
+                     WHERE x.worker IS NULL AND (x.state = 'RUNNING' OR x.state = 'REVERTING')
+                       AND x.queue = claim.queue AND (x.state = 'REVERTING' OR x.intention = 'EXECUTE')
+                     ORDER BY x.flow_uuid LIMIT batch FOR NO KEY UPDATE SKIP LOCKED) l
+             WHERE t.flow_uuid = l.flow_uuid AND t.node = l.node AND t.worker IS NULL RETURNING t.*)
+        SELECT coalesce(array_agg(k::pawl_saga.tasks), '{}') INTO lost FROM taken k;
+    END IF;
     IF cardinality(lost) < batch THEN
         -- looked up first: among very many that are to be executed a claim would look for them one by one
         IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = claim.queue AND t.due_at IS NULL

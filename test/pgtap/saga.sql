@@ -38,10 +38,15 @@ select is(state(:'f'), 'RUNNING: a PENDING, b PENDING', 'a flow begins');
 select throws_ok(format('select pawl_saga.run(%L)', :'f'), '55000', null, 'and is not begun twice');
 select throws_ok(format('update pawl_saga.tasks set state = %L where flow_uuid = %L and name = %L', 'RUNNING', :'f',
     'b'), 'PW003', null, 'what is not ready cannot run');
+select is((select concat_ws(' ', e.name, e.flow_state, e.run, e.state, e.ended_at) from pawl_saga.engines e
+    where e.flow_uuid = :'f'), (select name || ' RUNNING 1 WAITING' from pawl_saga.flows where flow_uuid = :'f'),
+    'the view engines shows that the engine of a running flow is WAITING');
 select work();
-select is(state(:'f'), 'SUCCESS: a SUCCESS, b SUCCESS', 'and succeeds');
-select is((select string_agg(state, ',' order by run) from pawl_saga.runs where flow_uuid = :'f'), 'SUCCESS',
-    'so does its engine');
+select is(state(:'f'), 'SUCCESS: a SUCCESS, b SUCCESS', 'a flow whose tasks have succeeded is SUCCESS');
+select is((select concat_ws(' ', e.flow_state, e.run, e.state, e.ended_at >= e.began_at) from pawl_saga.engines e
+    where e.flow_uuid = :'f'), 'SUCCESS 1 SUCCESS t', 'the view engines shows the outcome and the times of a run');
+select ok(has_table_privilege('pawl_reader', 'pawl_saga.engines', 'select')
+    and not has_table_privilege('public', 'pawl_saga.engines', 'select'), 'the view engines is for the roles of pawl');
 select is(pawl_saga.run(:'f'), 'SUCCESS', 'run again it has nothing to do');
 select is(pawl_saga.reset(:'f', 'once more'), 'PENDING', 'reset');
 select is(state(:'f'), 'PENDING: a PENDING, b PENDING', 'with all atoms');
