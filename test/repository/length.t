@@ -12,8 +12,6 @@ LONGER = {
     'bench/bulk.py': 'one measurement after the other, each a function that shares the set-up',
     'sql/pawl_bulk/sql_rows.sql': 'its duties are being rewritten; to be split then',
     'sql/pawl_dag/operate.sql': 'the orchestrator is being rewritten; to be split then',
-    'sql/pawl_dag/orchestrate.sql': 'the orchestrator is being rewritten; to be split then',
-    'sql/pawl_saga/work.sql': 'its duties are being rewritten; to be split then',
 }
 
 
