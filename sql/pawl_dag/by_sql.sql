@@ -397,6 +397,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._one_by_one() IS 'internal: rejects lists of events; 0A000';
 CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_dag.tasks
-    FOR EACH ROW WHEN (pawl.takes_list('pawl_dag.tasks')) EXECUTE FUNCTION pawl_dag._one_by_one();
+    FOR EACH ROW WHEN (NOT pawl_dag._orchestrating() AND pawl.takes_list('pawl_dag.tasks'))
+    EXECUTE FUNCTION pawl_dag._one_by_one();
 CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_dag.steps
-    FOR EACH ROW WHEN (pawl.takes_list('pawl_dag.steps')) EXECUTE FUNCTION pawl_dag._one_by_one();
+    FOR EACH ROW WHEN (NOT pawl_dag._orchestrating() AND pawl.takes_list('pawl_dag.steps'))
+    EXECUTE FUNCTION pawl_dag._one_by_one();
