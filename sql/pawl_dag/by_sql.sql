@@ -37,14 +37,6 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._task_by_sql() IS 'internal: rejects a plain UPDATE of what triggers keep; 42501';
-CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_dag.tasks
-    FOR EACH ROW WHEN (NOT pawl_dag._orchestrating()
-        AND ((OLD.steps_total, OLD.steps_blocked, OLD.steps_ready, OLD.steps_in_flight, OLD.steps_waiting,
-            OLD.steps_failed, OLD.steps_satisfied, OLD.steps_cancelled, OLD.entered_at)
-             IS DISTINCT FROM (NEW.steps_total, NEW.steps_blocked, NEW.steps_ready, NEW.steps_in_flight,
-                 NEW.steps_waiting, NEW.steps_failed, NEW.steps_satisfied, NEW.steps_cancelled, NEW.entered_at)
-             OR OLD.evaluate AND NOT NEW.evaluate))
-    EXECUTE FUNCTION pawl_dag._task_by_sql();
 
 CREATE FUNCTION pawl_dag._step_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -85,14 +77,6 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._step_by_sql() IS
 'internal: rejects a plain UPDATE of what triggers keep, and of results that are not being reported; 42501';
-CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_dag.steps
-    FOR EACH ROW WHEN (NOT pawl_dag._orchestrating()
-        AND ((OLD.unsatisfied_parents, OLD.total_parents, OLD.level, OLD.permanent, OLD.next_retry_at,
-            OLD.backoff_request)
-             IS DISTINCT FROM (NEW.unsatisfied_parents, NEW.total_parents, NEW.level, NEW.permanent, NEW.next_retry_at,
-                 NEW.backoff_request)
-             OR OLD.result IS DISTINCT FROM NEW.result OR OLD.error IS DISTINCT FROM NEW.error))
-    EXECUTE FUNCTION pawl_dag._step_by_sql();
 
 -- Work of SQL functions is theirs: it is begun and ended by roles that may run them.
 CREATE FUNCTION pawl_dag._runs_sql() RETURNS boolean
@@ -151,15 +135,6 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._needs_condition() IS
 'internal: rejects state changes whose condition does not hold, but of operators; 42501';
-CREATE TRIGGER conditioned BEFORE UPDATE OF state ON pawl_dag.tasks
-    FOR EACH ROW WHEN (OLD.state = 'evaluating_results' AND NEW.state = 'blocked_by_failures' AND NEW.steps_failed = 0
-                       OR OLD.state = 'enqueuing_steps' AND NEW.state = 'error')
-    EXECUTE FUNCTION pawl_dag._needs_condition();
-CREATE TRIGGER conditioned BEFORE UPDATE OF state ON pawl_dag.steps
-    FOR EACH ROW WHEN (NEW.state = 'error' AND (OLD.state = ANY ('{pending,enqueued,enqueued_for_orchestration}')
-                       OR OLD.state = ANY ('{in_progress,enqueued_as_error_for_orchestration}') AND NEW.retryable
-                       AND NOT NEW.permanent AND NEW.attempts < NEW.max_attempts))
-    EXECUTE FUNCTION pawl_dag._needs_condition();
 
 -- By hand a step is enqueued where the orchestrator would: its task is at work, and no failed step blocks it.
 CREATE FUNCTION pawl_dag._enqueued_by_sql() RETURNS trigger
@@ -182,9 +157,6 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._enqueued_by_sql() IS
 'internal: rejects steps that are enqueued while their task is not at work; PW003';
-CREATE TRIGGER enqueued_by_sql BEFORE UPDATE OF state ON pawl_dag.steps
-    FOR EACH ROW WHEN (NEW.state = 'enqueued' AND OLD.state = 'pending' AND NOT pawl_dag._orchestrating())
-    EXECUTE FUNCTION pawl_dag._enqueued_by_sql();
 
 -- A dead letter says what its task is, not what its writer says of it.
 CREATE FUNCTION pawl_dag._dead_letter_by_sql() RETURNS trigger
@@ -380,3 +352,25 @@ CREATE TRIGGER settings_changed BEFORE UPDATE OF backoff, timeout, max_attempts,
     FOR EACH ROW WHEN ((OLD.backoff, OLD.timeout, OLD.max_attempts, OLD.attempts)
                        IS DISTINCT FROM (NEW.backoff, NEW.timeout, NEW.max_attempts, NEW.attempts))
     EXECUTE FUNCTION pawl_dag._step_settings();
+
+-- Triggers look at the states before and after a statement, as if it took one transition.
+CREATE FUNCTION pawl_dag._one_by_one() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,
+        'pawl_dag.tasks', 'pawl_dag.steps');
+BEGIN
+    PERFORM pawl.raise('0A000', format('rows of pawl_dag.%s take one transition at a time', TG_TABLE_NAME),
+        'The statement lists several events.', 'one UPDATE for each event');
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._one_by_one() IS 'internal: rejects lists of events; 0A000';
+CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_dag.tasks
+    FOR EACH ROW WHEN (NOT pawl_dag._orchestrating() AND pawl.takes_list('pawl_dag.tasks'))
+    EXECUTE FUNCTION pawl_dag._one_by_one();
+CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_dag.steps
+    FOR EACH ROW WHEN (NOT pawl_dag._orchestrating() AND pawl.takes_list('pawl_dag.steps'))
+    EXECUTE FUNCTION pawl_dag._one_by_one();

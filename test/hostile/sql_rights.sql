@@ -207,6 +207,37 @@ reset search_path;
 reset statement_timeout;
 select is((select count(*) from ran), 0::bigint, 'nothing runs at commit');
 
+-- Work that it does in tables of its own is recorded, and code on their logs runs as their owner, also where an entry
+-- waits for the end of a subtransaction.
+set role rights_definer;
+select pawl.define('kept', E'stateDiagram-v2\n[*] --> new\nnew --> done : do\n') \g /dev/null
+create table theirs.kept (id int primary key, state text not null default 'new');
+select pawl.enforce('theirs.kept', 'state', 'kept'), pawl.enable_log('theirs.kept') \g /dev/null
+insert into theirs.kept values (1), (2);
+create function theirs.logged() returns trigger language plpgsql as
+    $$ begin perform public.note('logged'); return new; end $$;
+create trigger logged before insert on theirs.kept_transitions_log for each row execute function theirs.logged();
+create function theirs.works(arguments jsonb) returns jsonb language plpgsql as $$
+begin
+    perform pawl.fire('theirs.kept', 1, 'do');
+    begin
+        update theirs.kept set state = 'done' where id = 2;
+        return '1';
+    exception when division_by_zero then
+        return '2';
+    end;
+end $$;
+select pawl_saga.define('{"flow": "linear", "name": "works", "children": [{"task": "a", "execute":
+    "sql:theirs.works"}]}') \g /dev/null
+reset role;
+select pawl_saga.start('works') as works \gset
+select pawl_saga.run_sql_tasks() \g /dev/null
+select is((select state from pawl_saga.flows where flow_uuid = :'works'), 'SUCCESS', 'a function changes states');
+select is((select array_agg(distinct what || ' ' || as_role) || count(*)::text from ran), '{"logged rights_definer",2}',
+    'and code on the log has the rights of its owner');
+select is_empty($$select * from pawl.verify('theirs.kept')$$, 'the log is whole');
+delete from ran;
+
 -- No other role brings a function into a definition that is run for its definer.
 create function try(role name, statement text) returns text language plpgsql as $$
 begin

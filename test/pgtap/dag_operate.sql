@@ -186,7 +186,7 @@ select throws_ok($$select pawl_dag.claim('x', orchestrate => 0)$$, '22023', null
     'as many tasks as an orchestrator takes');
 select pawl_dag.cancel_task(:'task') \g /dev/null
 create temporary table stepless (state text);
-create trigger wrong after update on stepless for each row execute function pawl_dag._step_entered();
+create trigger wrong after update on stepless for each row execute function pawl_dag._step_written();
 insert into stepless values ('in_progress');
 select throws_ok($$update stepless set state = 'x'$$, '39P01', null,
     'the trigger after an update needs the one before it');

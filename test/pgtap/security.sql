@@ -210,7 +210,8 @@ select set_eq($$select proname from pg_proc
                     'fired_by', 'heartbeat', 'history', 'is_transient', 'keep_audit', 'keep_log',
                     'may_read_events', 'pause', 'policies_are_safe', 'prune_audit', 'prune_log', 'raise',
                     'read_as_owner', 'reap', 'restoring', 'resume', 'same_value', 'set_context', 'state_at',
-                    'states', 'tend_logs', 'trace_of', 'transitions', 'upkeep_of', 'uuid_v7', 'value_expression',
+                    'states', 'takes_list', 'tend_logs', 'trace_of', 'transitions', 'upkeep_of', 'uuid_v7',
+                    'value_expression',
                     'value_text'], 'what PUBLIC may call');
 select is_empty($$select oid::regprocedure from pg_proc
         where pronamespace = 'pawl'::regnamespace and provolatile = 'v' and proparallel = 's'
