@@ -8,9 +8,7 @@ LIMIT = 400
 SUFFIXES = {'.awk', '.c', '.cpp', '.css', '.def', '.h', '.hpp', '.mk', '.mmd', '.pl', '.pm', '.psql', '.py', '.sh'}
 SUFFIXES |= {'.spec', '.sql', '.t', '.ts', '.tsx', ''}
 # Files that are longer, and why.
-LONGER = {
-    'bench/bulk.py': 'one measurement after the other, each a function that shares the set-up',
-}
+LONGER = {}
 
 
 def too_long(lengths, longer):
