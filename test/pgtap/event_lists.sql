@@ -116,6 +116,8 @@ select lives_ok($$set local pawl.events = '{send,post}'; update document set sta
     'a list of which the machine knows nothing is for another machine');
 select throws_ok($$select pawl.fire('document', 15, events => '{}')$$, '22023', 'events must not be empty', 'no event');
 select throws_ok($$select pawl.fire('document', 15, events => array['write', null])$$, '22004', null, 'a null event');
+select throws_ok($$select pawl.fire('document', 15, events => array[array['write'], array['review']])$$, '22023',
+    'events must be a one-dimensional array', 'an array of arrays, as in the setting');
 select throws_ok($$select pawl.fire('document', 15, 'write', events => array['review'])$$, '22023', null, 'both');
 select throws_ok($$select pawl.fire('document', 15)$$, '22004', null, 'neither');
 select throws_ok($$select pawl.fire('document', 15, events => array_fill('write'::text, array[17]))$$, '54000', null,
