@@ -352,7 +352,7 @@ export interface Atom {
 }
 export interface FlowEvent {
     created_at: string;
-    who: string;
+    subject: string;
     from_state: string | null;
     to_state: string | null;
     event: string | null;

@@ -250,26 +250,21 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._task_entered() IS
 'internal: stamps a task with the time it enters a state, and says when it could be stale';
-CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_dag.tasks
-    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
-                       AND (NEW.entered_at IS NOT DISTINCT FROM OLD.entered_at OR NEW.watch_at IS NULL
-                            OR NEW.state = ANY ('{pending,blocked_by_failures,complete,error,cancelled,'
-                                'resolved_manually}')))
-    EXECUTE FUNCTION pawl_dag._task_entered();
-CREATE TRIGGER watched BEFORE UPDATE OF deadline_at, entered_at, stale_after ON pawl_dag.tasks
-    FOR EACH ROW WHEN (OLD.state IS NOT DISTINCT FROM NEW.state AND (OLD.deadline_at, OLD.entered_at,
-        OLD.stale_after) IS DISTINCT FROM (NEW.deadline_at, NEW.entered_at, NEW.stale_after))
-    EXECUTE FUNCTION pawl_dag._task_entered();
 
--- What a step's move does to its own row.
-CREATE FUNCTION pawl_dag._step_entered() RETURNS trigger
+-- What an UPDATE does to its own row, and whether it may: these decide which of the functions named ..._by_sql,
+-- _needs_condition, _operators_only and _task_entered a row needs, and call them as triggers.
+CREATE FUNCTION pawl_dag._task_written() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE SECURITY INVOKER
-AS 'MODULE_PATHNAME', 'pawl_dag_step_entered';
-COMMENT ON FUNCTION pawl_dag._step_entered() IS 'internal: what a step remembers of the state it enters';
-CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_dag.steps
-    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
-        AND NEW.state = ANY ('{in_progress,enqueued_as_error_for_orchestration,waiting_for_retry}'))
-    EXECUTE FUNCTION pawl_dag._step_entered();
+AS 'MODULE_PATHNAME', 'pawl_dag_task_written';
+COMMENT ON FUNCTION pawl_dag._task_written() IS 'internal: checks an UPDATE of a task, and sets its times';
+CREATE TRIGGER checked BEFORE UPDATE ON pawl_dag.tasks FOR EACH ROW EXECUTE FUNCTION pawl_dag._task_written();
+
+CREATE FUNCTION pawl_dag._step_written() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+AS 'MODULE_PATHNAME', 'pawl_dag_step_written';
+COMMENT ON FUNCTION pawl_dag._step_written() IS
+'internal: checks an UPDATE of a step, and sets what it remembers of the state it enters';
+CREATE TRIGGER checked BEFORE UPDATE ON pawl_dag.steps FOR EACH ROW EXECUTE FUNCTION pawl_dag._step_written();
 
 -- A lease does not outlive the time that the step may take: then pawl.reap returns the step to its queue, however often
 -- its worker sends heartbeats.

@@ -155,17 +155,6 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._operators_only() IS 'internal: rejects transitions that are for operators; 42501';
-CREATE TRIGGER operated BEFORE UPDATE OF state ON pawl_dag.tasks
-    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
-                       AND (NEW.state = ANY ('{cancelled,resolved_manually}') OR OLD.state = 'error'
-                           OR OLD.state = 'blocked_by_failures' AND NEW.state = 'error'
-                            OR NEW.state = 'blocked_by_failures' AND OLD.state <> 'evaluating_results'))
-    EXECUTE FUNCTION pawl_dag._operators_only();
-CREATE TRIGGER operated BEFORE UPDATE OF state ON pawl_dag.steps
-    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
-                       AND (NEW.state = ANY ('{cancelled,resolved_manually}') OR OLD.state = 'error'
-                           OR NEW.state = 'complete' AND OLD.state <> 'enqueued_for_orchestration'))
-    EXECUTE FUNCTION pawl_dag._operators_only();
 
 -- An operator's event for tasks: every one must take it, or none does.
 CREATE FUNCTION pawl_dag._operate_tasks(tasks uuid[], event text, to_state text, reason text) RETURNS bigint

@@ -10,7 +10,7 @@ r.revert_failure, NULL, NULL, NULL, r.dropped FROM pawl_saga.retries r;
 COMMENT ON VIEW pawl_saga.atoms IS 'tasks and retries of flows; order by node for the order of the definition';
 
 CREATE VIEW pawl_saga.timeline AS
-SELECT l.flow_uuid, l.created_at, l.id, '$flow' AS who, l.from_state, l.to_state, l.event, l.processor, l.metadata
+SELECT l.flow_uuid, l.created_at, l.id, '$flow' AS subject, l.from_state, l.to_state, l.event, l.processor, l.metadata
 FROM pawl_saga.flow_transitions l
 UNION ALL
 SELECT l.flow_uuid, l.created_at, l.id, t.name, l.from_state, l.to_state, l.event, l.processor, l.metadata
@@ -18,7 +18,8 @@ SELECT l.flow_uuid, l.created_at, l.id, t.name, l.from_state, l.to_state, l.even
 UNION ALL
 SELECT l.flow_uuid, l.created_at, l.id, r.name, l.from_state, l.to_state, l.event, l.processor, l.metadata
   FROM pawl_saga.retry_transitions l JOIN pawl_saga.retries r ON r.flow_uuid = l.flow_uuid AND r.node = l.node;
-COMMENT ON VIEW pawl_saga.timeline IS 'every transition of a flow and its atoms; order by created_at, id';
+COMMENT ON VIEW pawl_saga.timeline IS
+'every transition of a flow and its atoms: subject is $flow, or the name of the atom; order by created_at, id';
 
 CREATE VIEW pawl_saga.engines AS
 SELECT f.flow_uuid, f.name, f.state AS flow_state, r.run, r.state, r.began_at, r.ended_at

@@ -300,6 +300,9 @@ update pawl_dag.steps set state = 'complete' where task_uuid = :'task' and name 
 select is(may('plain_worker',
         format($$update pawl_dag.steps set state = 'enqueued' where task_uuid = %L and name = 'b'$$, :'task')),
     'PW003', 'a ready step is enqueued while its task enqueues');
+select is(may('plain_worker', format($$set local pawl.events = '{Enqueue,Start}';
+    update pawl_dag.steps set state = 'in_progress' where task_uuid = %L and name = 'b'$$, :'task')),
+    '0A000', 'and no list of events starts it past that');
 select is(may('plain_worker',
         format($$update pawl_dag.tasks set state = 'enqueuing_steps' where task_uuid = %1$L;
                     update pawl_dag.steps set state = 'enqueued' where task_uuid = %1$L and name = 'b'$$, :'task')),

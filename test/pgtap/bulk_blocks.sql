@@ -112,7 +112,8 @@ end $$;
 call try_all();
 select is((select string_agg(row_number || ' ' || state || ' ' || tries, ', ' order by row_number)
         from pawl_bulk.records where operation = :'o'),
-    '1 Completed 2, 2 Failed 3, 3 Completed 1, 4 Completed 2, 5 Completed 1', 'and used');
+    '1 Completed 2, 2 Failed 3, 3 Completed 1, 4 Completed 2, 5 Completed 1',
+    'rows of a divided block have their states and tries');
 select is((select status from pawl_bulk.status where operation = :'o'), 'CompletedWithErrors', 'the operation ends');
 select is_empty(format('select * from pawl_bulk.verify(%L)', :'o'), 'nothing is left of them');
 

@@ -113,6 +113,6 @@ our %given = (
 	ArrowUp => 'the DOM', ArrowDown => 'the DOM', ArrowLeft => 'the DOM', ArrowRight => 'the DOM',
 );
 # Fields of the HTTP API that the console reads (they change there first), and a theme of Mermaid.
-our %field = map { $_ => 1 } qw(who edges edgeLabelBackground);
+our %field = map { $_ => 1 } qw(edges edgeLabelBackground);
 our $graph = qr/dag|saga|graph|flow|workflow|layout/i;
 1;

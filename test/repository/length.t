@@ -11,7 +11,7 @@ SUFFIXES |= {'.spec', '.sql', '.t', '.ts', '.tsx', ''}
 LONGER = {
     'bench/bulk.py': 'one measurement after the other, each a function that shares the set-up',
     'sql/pawl_bulk/sql_rows.sql': 'its duties are being rewritten; to be split then',
-    'sql/pawl_dag/operate.sql': 'the orchestrator is being rewritten; to be split then',
+    'sql/pawl_dag/operate.sql': 'its duties are being rewritten; to be split then',
 }
 
 

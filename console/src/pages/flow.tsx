@@ -218,7 +218,7 @@ export function FlowPage({ flow: id }: { flow: string }) {
                                                     head: "Task",
                                                     kind: "grow",
                                                     cell: (e) =>
-                                                        e.who === "$flow" ? <strong>the flow</strong> : e.who,
+                                                        e.subject === "$flow" ? <strong>the flow</strong> : e.subject,
                                                 },
                                                 {
                                                     head: "State change",

@@ -1,6 +1,7 @@
 // May throw and may ereport. Whether an orchestrator, or a start of tasks, runs in this session. It does itself what
 // follows from its statements, and writes only what fits, so the triggers that do and check this for all others skip
 // them. This is kept in variables and not in a setting, which any session could set.
+#include "packs/dag/orchestrating.hpp"
 #include "packs/dag/turn.hpp"
 #include "pg/noted_depth.hpp"
 #include "work/duty.hpp"
@@ -37,13 +38,17 @@ Datum as_record(FunctionCallInfo fcinfo, const dag::Done& done) {
 
 }  // namespace
 
+bool dag::is_orchestrated() {
+    return orchestrator_depth >= 0 && orchestrator_depth + 1 == pg::trigger_depth();
+}
+
 PAWL_FUNCTION(pawl_dag_orchestrating) {
     return BoolGetDatum(orchestrator_depth == pg::trigger_depth());
 }
 
 // For a guard, which the trigger calls that the statement of the turn fires.
 PAWL_FUNCTION(pawl_dag_enqueued_in_turn) {
-    if (in_turn == nullptr || orchestrator_depth + 1 != pg::trigger_depth()) return BoolGetDatum(false);
+    if (in_turn == nullptr || !dag::is_orchestrated()) return BoolGetDatum(false);
     return BoolGetDatum(dag::has_enqueued(*in_turn, *PG_GETARG_UUID_P(0)));
 }
 
