@@ -69,12 +69,6 @@ DECLARE
     fired constant boolean := pawl.fired_by('AFTER UPDATE STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
 BEGIN
-    -- what workers do keeps a step in flight
-    IF NOT EXISTS (SELECT FROM new_steps n
-                    WHERE n.state NOT IN ('in_progress', 'enqueued_for_orchestration',
-            'enqueued_as_error_for_orchestration')) THEN
-        RETURN NULL;
-    END IF;
     -- The lock order of the pack: see docs/dag.md, Locks. Sessions that draw edges or add steps wait here.
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT n.task_uuid FROM new_steps n)
         ORDER BY t.task_uuid FOR NO KEY UPDATE;
@@ -125,9 +119,14 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._steps_moved() IS 'internal: what follows from the state changes of steps';
 
+-- Nothing follows from what workers do, which keeps a step in flight, and an orchestrator does itself what follows:
+-- else this calls pawl_dag._steps_moved as a trigger.
+CREATE FUNCTION pawl_dag._steps_written() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+AS 'MODULE_PATHNAME', 'pawl_dag_steps_written';
+COMMENT ON FUNCTION pawl_dag._steps_written() IS 'internal: lets follow what state changes of steps mean';
 CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_dag.steps REFERENCING OLD TABLE AS old_steps NEW TABLE AS new_steps
-    FOR EACH STATEMENT WHEN (NOT pawl_dag._orchestrating())
-    EXECUTE FUNCTION pawl_dag._steps_moved();
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._steps_written();
 
 -- No two steps of a task have the same name. A unique index would say so at each of the state changes of a step, and a
 -- name never moves; so it is looked up when steps are written, with the task locked: of two sessions that add steps to

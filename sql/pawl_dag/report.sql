@@ -138,6 +138,11 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._retry_after(jsonb) IS
 'internal: a wait that was asked for, in seconds or as a date; one that is past is 0; null: it is neither';
 
+CREATE FUNCTION pawl_dag._as_uuid(value text) RETURNS uuid
+LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+AS 'MODULE_PATHNAME', 'pawl_dag_as_uuid';
+COMMENT ON FUNCTION pawl_dag._as_uuid(text) IS 'internal: the text as a uuid; null: it is none';
+
 -- An element of a report as it was read. problem: what is wrong with its form; null: nothing.
 CREATE TYPE pawl_dag._reported AS (n integer, task uuid, step uuid, fence bigint, failed boolean, result jsonb,
     error jsonb, permanent boolean, wait interval, problem text);
@@ -149,8 +154,6 @@ SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET jit = off
 AS $function$
-DECLARE
-    uuid_form constant text := E'^(([0-9a-f]{4}-?){7}[0-9a-f]{4}|\\{([0-9a-f]{4}-?){7}[0-9a-f]{4}\\})$';
 BEGIN
     RETURN (SELECT
         coalesce(array_agg(ROW(r.n, r.task, r.step, CASE WHEN r.has_token THEN (r.e ->> 'fence')::bigint END, r.failed,
@@ -168,8 +171,7 @@ BEGIN
                         THEN '22023 retry_after of an error must be a number of seconds from 0 on, or a date'
             END)::pawl_dag._reported ORDER BY r.n), '{}')
       FROM (SELECT x.e, x.n::integer,
-          CASE WHEN x.e ->> 'task_uuid' ~* uuid_form THEN (x.e ->> 'task_uuid')::uuid END AS task,
-                   CASE WHEN x.e ->> 'step_uuid' ~* uuid_form THEN (x.e ->> 'step_uuid')::uuid END AS step,
+                   pawl_dag._as_uuid(x.e ->> 'task_uuid') AS task, pawl_dag._as_uuid(x.e ->> 'step_uuid') AS step,
                    coalesce(x.e ->> 'fence' ~ '^[0-9]{1,18}$', false) AS has_token,
                    coalesce(jsonb_typeof(x.e -> 'error'), 'null') <> 'null' AS failed,
                    coalesce(jsonb_typeof(x.e -> 'result'), 'null') <> 'null' AS has_result,

@@ -1,4 +1,4 @@
-// May throw and may ereport: the triggers BEFORE UPDATE of tasks and steps. Each decides in C++ which checks a row
+// May throw and may ereport: the triggers of updates of tasks and steps. Each decides in C++ which checks a row
 // needs and calls their PL/pgSQL functions. Conditions of triggers would be read from text by each statement that
 // writes a row, which takes longer than the checks.
 #include "packs/dag/orchestrating.hpp"
@@ -55,20 +55,38 @@ bool is_table(Relation relation, const char* name) {
             list_member_oid(get_partition_ancestors(RelationGetRelid(relation)), table));
 }
 
+enum class Moment { before_row, after_statement };
+
 // Throws 39P01 if the function is called in any other way than by the pack's trigger.
 template <int n>
-TriggerData& trigger_of(FunctionCallInfo fcinfo, const Table<n>& table) {
+TriggerData& trigger_of(FunctionCallInfo fcinfo, const Table<n>& table, Moment moment = Moment::before_row) {
     auto* trigger = CALLED_AS_TRIGGER(fcinfo) ? reinterpret_cast<TriggerData*>(fcinfo->context) : nullptr;
-    if (trigger == nullptr || !TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) || !TRIGGER_FIRED_BEFORE(trigger->tg_event) ||
-        !TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
-        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                          "this trigger function must be fired BEFORE UPDATE ROW");
+    const bool before_row = moment == Moment::before_row;
+    if (trigger == nullptr || !TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ||
+        TRIGGER_FIRED_BEFORE(trigger->tg_event) != before_row ||
+        (TRIGGER_FIRED_FOR_ROW(trigger->tg_event) != 0) != before_row ||
+        (!before_row && (trigger->tg_newtable == nullptr || trigger->tg_oldtable == nullptr)))
+        throw pg::Failure(
+            ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+            before_row ? "this trigger function must be fired BEFORE UPDATE ROW"
+                       : "this trigger function must be fired AFTER UPDATE STATEMENT, with both transition tables");
     if (!pg::call([&] { return is_table(trigger->tg_relation, table.name); }))
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
                           "this trigger function cannot be used on table \"" +
                               std::string(RelationGetRelationName(trigger->tg_relation)) + "\"",
                           "It is fired by pawl_dag." + std::string(table.name) + " only.", "Drop the trigger.");
     return *trigger;
+}
+
+// Calls a trigger function of the pack as if it had been fired itself. Ereports.
+Datum fire_as(FunctionCallInfo fcinfo, const char* function) {
+    FmgrInfo called;
+    fmgr_info(
+        LookupFuncName(list_make2(makeString(pstrdup("pawl_dag")), makeString(pstrdup(function))), 0, nullptr, false),
+        &called);
+    LOCAL_FCINFO(inner, 0);
+    InitFunctionCallInfoData(*inner, &called, 0, InvalidOid, fcinfo->context, nullptr);
+    return FunctionCallInvoke(inner);
 }
 
 // The two versions of a row that is updated. Ereports.
@@ -124,15 +142,8 @@ public:
 
     AttrNumber number(Column column) const { return numbers_[static_cast<int>(column)]; }
 
-    // Calls a trigger function of the pack as if it had been fired itself.
     HeapTuple fire(const char* function) const {
-        FmgrInfo called;
-        fmgr_info(LookupFuncName(list_make2(makeString(pstrdup("pawl_dag")), makeString(pstrdup(function))), 0, nullptr,
-                                 false),
-                  &called);
-        LOCAL_FCINFO(inner, 0);
-        InitFunctionCallInfoData(*inner, &called, 0, InvalidOid, fcinfo_->context, nullptr);
-        return reinterpret_cast<HeapTuple>(DatumGetPointer(FunctionCallInvoke(inner)));
+        return reinterpret_cast<HeapTuple>(DatumGetPointer(fire_as(fcinfo_, function)));
     }
 
 private:
@@ -226,10 +237,16 @@ HeapTuple check_task(const TaskUpdate& task, HeapTuple row, bool orchestrated) {
     return moves_times(task, orchestrated) ? task.fire("_task_entered") : row;
 }
 
+// Its owner writes a result while it reports it.
+bool is_reported(const StepUpdate& step) {
+    return step.was("in_progress") &&
+           (step.is("enqueued_for_orchestration") || step.is("enqueued_as_error_for_orchestration"));
+}
+
 bool writes_kept(const StepUpdate& step) {
-    return step.changes_any(StepColumn::permanent, StepColumn::backoff_request, StepColumn::next_retry_at,
-                            StepColumn::result, StepColumn::error) ||
-           step.changes_from(StepColumn::unsatisfied_parents);
+    if (step.changes(StepColumn::next_retry_at) || step.changes_from(StepColumn::unsatisfied_parents)) return true;
+    return !is_reported(step) &&
+           step.changes_any(StepColumn::permanent, StepColumn::backoff_request, StepColumn::result, StepColumn::error);
 }
 
 bool needs_condition(const StepUpdate& step) {
@@ -287,7 +304,35 @@ HeapTuple check_step(const StepUpdate& step, HeapTuple row, TupleDesc descriptor
     return entered(step, row, descriptor);
 }
 
+// Whether the steps that a statement has written may count otherwise now: what workers do keeps a step in flight.
+// Ereports.
+bool leave_flight(const TriggerData& trigger) {
+    TupleDesc descriptor = RelationGetDescr(trigger.tg_relation);
+    const int state = SPI_fnumber(descriptor, "state");
+    if (state <= 0 || TupleDescAttr(descriptor, state - 1)->atttypid != TEXTOID) return true;
+    Tuplestorestate* rows = trigger.tg_newtable;
+    tuplestore_select_read_pointer(rows, tuplestore_alloc_read_pointer(rows, EXEC_FLAG_REWIND));
+    tuplestore_rescan(rows);
+    TupleTableSlot* row = MakeSingleTupleTableSlot(descriptor, &TTSOpsMinimalTuple);
+    bool leave = false;
+    while (!leave && tuplestore_gettupleslot(rows, true, false, row)) {
+        bool null;
+        const Datum value = slot_getattr(row, state, &null);
+        const std::string_view is = null ? std::string_view() : pg::view(DatumGetTextPP(value));
+        leave =
+            is != "in_progress" && is != "enqueued_for_orchestration" && is != "enqueued_as_error_for_orchestration";
+    }
+    ExecDropSingleTupleTableSlot(row);
+    return leave;
+}
+
 }  // namespace
+
+PAWL_FUNCTION(pawl_dag_steps_written) {
+    TriggerData& trigger = trigger_of(fcinfo, steps, Moment::after_statement);
+    if (dag::is_orchestrated()) return static_cast<Datum>(0);
+    return pg::call([&] { return leave_flight(trigger) ? fire_as(fcinfo, "_steps_moved") : static_cast<Datum>(0); });
+}
 
 PAWL_FUNCTION(pawl_dag_task_written) {
     TriggerData& trigger = trigger_of(fcinfo, tasks);
