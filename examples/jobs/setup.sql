@@ -35,7 +35,12 @@ grant select, update (state, token, result) on job to worker;
 create role caretaker login;
 grant select, update (state, due) on job to caretaker;
 
+-- `first` says how large the numbers are, and so how long a job takes.
+\if :{?first}
+\else
+\set first 1000000000
+\endif
 -- 5,000 jobs. One in seven breaks at its first attempt, one in forty at every attempt.
 insert into job (id, priority, n, breaks)
-select i, i % 3, 1000000000 + 7919 * i, case when i % 40 = 0 then 1000 when i % 7 = 0 then 1 else 0 end
+select i, i % 3, :first + 7919 * i, case when i % 40 = 0 then 1000 when i % 7 = 0 then 1 else 0 end
 from generate_series(1, 5000) i;

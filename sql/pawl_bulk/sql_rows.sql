@@ -203,7 +203,8 @@ COMMENT ON FUNCTION pawl_bulk._begin_rows(pawl_bulk.steps, uuid, bigint[]) IS
 'internal: begins records that have work of their own';
 
 -- What the SQL function of a step says of rows: nothing of those that are fine.
-CREATE FUNCTION pawl_bulk._ask(called text, o pawl_bulk.operations, row_numbers bigint[], OUT numbers bigint[],
+CREATE FUNCTION pawl_bulk._ask(called text, definer name, o pawl_bulk.operations, row_numbers bigint[],
+    OUT numbers bigint[],
     OUT answers text[], OUT messages text[])
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -224,7 +225,7 @@ BEGIN
         RETURN;
     END IF;
     d := pawl_bulk._data_of(o.operation, row_numbers);
-    said := pawl_bulk._call_for_rows(called, o.operation, o.metadata, d.numbers, d.datas);
+    said := pawl_bulk._call_for_rows(called, definer, o.operation, o.metadata, d.numbers, d.datas);
     IF said <> '{}' THEN
         SELECT array_agg(x.n ORDER BY x.n), array_agg(x.answer ORDER BY x.n),
             array_agg(coalesce(x.message, '') ORDER BY x.n) INTO numbers, answers, messages
@@ -234,7 +235,7 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._ask(text, pawl_bulk.operations, bigint[]) IS
+COMMENT ON FUNCTION pawl_bulk._ask(text, name, pawl_bulk.operations, bigint[]) IS
 'internal: calls the SQL function of a step';
 
 -- How records of a synchronous step end that no other session works on: the given rows
@@ -325,7 +326,8 @@ BEGIN
     ELSIF kind = 'start' THEN
         PERFORM pawl_bulk._begin_rows(s, o.operation, numbers);
     END IF;
-    said := pawl_bulk._ask(CASE kind WHEN 'check' THEN s.check_handler ELSE s.handler END, o, numbers);
+    said := pawl_bulk._ask(CASE kind WHEN 'check' THEN s.check_handler ELSE s.handler END,
+        (SELECT d.created_by FROM pawl_bulk.definitions d WHERE d.name = s.name AND d.version = s.version), o, numbers);
     IF s.kind = 'sync' THEN
         PERFORM pawl_bulk._end_rows(s, o.operation, numbers, said.numbers, said.messages);
     ELSE
@@ -485,12 +487,13 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.run_sql_rows(integer) IS
-'Runs the SQL functions of steps, or if there are no rows for them validators, with the rights of the caller and in
-its transaction; pawl_bulk.work_sql_rows is the duty. A handler is a function (operation uuid, metadata jsonb,
+'Runs the SQL functions of steps, or if there are no rows for them validators, in the transaction of the caller and
+with the rights that pawl.call_as_definer gives to functions of the role that defined the operation''s definition;
+pawl_bulk.work_sql_rows is the duty. A handler is a function (operation uuid, metadata jsonb,
 row_numbers bigint[], rows jsonb[]) returning table (row_number bigint, message text): the rows it returns have
 failed. A check returns table (row_number bigint, answer text, message text) with done, pending or failed. Rows for
 which a function raises an error fail alone. pawl.traceparent is a span of the operation''s trace, one for each
 batch.
 batch: rows at most, 1 to 100000; default 5000. Returns done (rows) and next_at (when to call it again).
-Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator.
 Example: SELECT * FROM pawl_bulk.run_sql_rows()';

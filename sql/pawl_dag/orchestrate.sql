@@ -18,13 +18,18 @@ COMMENT ON COLUMN pawl_dag.troubles.again_at IS
 'not before this time: 1 s, 2 s, 4 s ... at most a minute after the error';
 SELECT pg_catalog.pg_extension_config_dump('pawl_dag.troubles', '');
 
+CREATE FUNCTION pawl_dag._turning_apart() RETURNS boolean
+LANGUAGE c STABLE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'pawl_dag_turning_apart';
+COMMENT ON FUNCTION pawl_dag._turning_apart() IS 'internal: turns of one task each are taken, each by itself';
+
+-- Said by the orchestrator alone, of the turn that raised an error.
 CREATE FUNCTION pawl_dag._trouble(task uuid, sqlstate text, message text) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     INSERT INTO pawl_dag.troubles AS t (task_uuid, again_at, sqlstate, message)
     SELECT x.task_uuid, clock_timestamp() + interval '1 s', _trouble.sqlstate, left(_trouble.message, 2000)
-    FROM pawl_dag.tasks x WHERE x.task_uuid = _trouble.task
+    FROM pawl_dag.tasks x WHERE x.task_uuid = _trouble.task AND pawl_dag._turning_apart()
     ON CONFLICT ON CONSTRAINT troubles_pkey DO UPDATE SET failures = least(t.failures + 1, 1000),
         sqlstate = excluded.sqlstate, message = excluded.message,
            again_at = clock_timestamp() + least(interval '1 s' * power(2, least(t.failures, 6)), interval '1 min')
@@ -87,7 +92,7 @@ COMMENT ON FUNCTION pawl_dag._take_turn(integer) IS
 'internal: a turn of the orchestrator; the follow-ups of its own statements are left to it';
 
 -- Turns of one task each, after a turn of many has failed: what is wrong is one's own.
-CREATE FUNCTION pawl_dag._take_turns_apart(batch integer, OUT tasks integer, OUT reported bigint, OUT enqueued bigint,
+CREATE FUNCTION pawl_dag._turns_apart(batch integer, OUT tasks integer, OUT reported bigint, OUT enqueued bigint,
     OUT finished bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -121,6 +126,12 @@ BEGIN
     END LOOP;
 END
 $function$;
+COMMENT ON FUNCTION pawl_dag._turns_apart(integer) IS 'internal: pawl_dag._take_turns_apart';
+
+CREATE FUNCTION pawl_dag._take_turns_apart(batch integer, OUT tasks integer, OUT reported bigint, OUT enqueued bigint,
+    OUT finished bigint)
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+AS 'MODULE_PATHNAME', 'pawl_dag_take_turns_apart';
 COMMENT ON FUNCTION pawl_dag._take_turns_apart(integer) IS 'internal: one turn a task; one that fails is set aside';
 
 CREATE FUNCTION pawl_dag.orchestrate(batch integer DEFAULT 100, OUT tasks integer, OUT reported bigint,

@@ -82,6 +82,10 @@ BEGIN
     PERFORM pawl.check_batch(claim.batch, 10000), pawl.check_lease(claim.lease);
     IF coalesce(claim.processor, '') = '' THEN
         PERFORM pawl.raise('PW004', 'no processor given', NULL, 'processor => ''...''');
+    ELSIF claim.namespace = 'sql:' AND NOT pawl_dag._runs_sql() THEN
+        PERFORM pawl.raise('42501', 'permission denied to claim from the namespace "sql:"',
+            'Its steps are SQL functions; only roles that may run these claim them.',
+            'select * from pawl_dag.run_sql_steps()');
     END IF;
     IF claim.orchestrate IS NOT NULL THEN
         PERFORM FROM pawl_dag.orchestrate(pawl.check_batch(claim.orchestrate, 10000, 'orchestrate'));
@@ -107,8 +111,8 @@ limited by the timeout of the step. orchestrate: advance at most this many tasks
 claim these steps instead, each the text of an array of task and step: array[array[task_uuid, step_uuid]::text].
 Returns task_uuid, step_uuid, name, handler, handler_options, fence (the fencing token), attempts (this one
 included), and context, parents, correlation_id, traceparent and tracestate as pawl_dag.step_inputs.
-Errors: PW004 no processor given; 22023 batch, orchestrate or lease out of range. Privileges: pawl_admin,
-pawl_operator, pawl_worker.
+Errors: PW004 no processor given; 22023 batch, orchestrate or lease out of range; 42501 steps of SQL functions, which
+only pawl_dag.run_sql_steps and work_sql_steps run. Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT step_uuid, handler, context FROM pawl_dag.claim(''worker 1'', batch => 10)';
 
 -- Seconds, or a date as HTTP or ISO 8601 writes it.

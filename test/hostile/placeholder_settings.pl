@@ -10,10 +10,8 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = new_cluster('main');
+my $node = new_cluster('main', with => [ 'pawl_dag', 'pawl_bulk' ]);
 $node->safe_psql('postgres', <<'SQL');
-create extension pawl_dag;
-create extension pawl_bulk;
 create role worker login in role pawl_worker;
 create role clerk login in role pawl_operator;
 grant insert on pawl_bulk.operations to clerk;  -- more than pawl gives to any role

@@ -33,7 +33,7 @@ select task_uuid, step_uuid, fence from begun() \gset
 select is(audited(:'step_uuid'), 'nothing', 'what was begun has no result');
 set pawl.processor = :'worker';
 update pawl_dag.steps set state = 'enqueued_for_orchestration', result = '1' where step_uuid = :'step_uuid';
-select is(audited(:'step_uuid'), 't ' || :'worker' || ' t', 'an UPDATE');
+select is(audited(:'step_uuid'), 't ' || :'worker' || ' t', 'a result written by UPDATE is audited');
 select from pawl_dag.orchestrate();
 select is(audited(:'step_uuid'), 't ' || :'worker' || ' t', 'a result that is read is no other one');
 select task_uuid, step_uuid, fence from begun() \gset
@@ -62,7 +62,7 @@ select jsonb_build_array(jsonb_build_object('task_uuid', :'task_uuid', 'step_uui
         'error', '{"message": "x"}'::jsonb)) as said \gset
 begin;
 select from pawl_dag.report(:'said', :'worker');
-select is(audited(:'step_uuid'), 'f ' || :'worker' || ' t', 'an error');
+select is(audited(:'step_uuid'), 'f ' || :'worker' || ' t', 'an error is audited as a failure');
 rollback;
 select is(audited(:'step_uuid'), 'nothing', 'no result, no row');
 -- no worker's result
@@ -78,7 +78,7 @@ select pawl_dag.define_template('{"name": "sql", "identity_strategy": "always_un
         '"backoff": "none"}}]}') \g /dev/null
 select pawl_dag.start_task('sql') as task \gset
 select from pawl_dag.orchestrate();
-select is(pawl_dag.run_sql_steps(10), 2, 'both ran');
+select is(pawl_dag.run_sql_steps(10), 2, 'both SQL steps ran');
 select is(left(audited(step_of(:'task', 'good')), 2), 't ', 'a function''s result');
 select is(left(audited(step_of(:'task', 'bad')), 2), 'f ', 'and its failure');
 select work();

@@ -7,8 +7,7 @@ use PawlTest;
 use PawlPrograms;
 use Test::More;
 
-my $node = new_cluster('main');
-$node->safe_psql('postgres', 'create extension pawl_dag');
+my $node = new_cluster('main', with => [ 'pawl_dag' ]);
 
 # A table of one's own
 $node->safe_psql('postgres', fixture('../../examples/table_worker/table.sql'));

@@ -11,8 +11,7 @@ use PawlTest;
 use PawlPrograms;
 use Test::More;
 
-my $node = new_cluster('main');
-$node->safe_psql('postgres', 'create extension pawl_dag');
+my $node = new_cluster('main', with => [ 'pawl_dag' ]);
 $node->safe_psql('postgres', <<'SQL');
 create table called (task int);
 create function called(context jsonb, inputs jsonb) returns jsonb language sql as

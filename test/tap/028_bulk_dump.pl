@@ -9,11 +9,9 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = new_cluster('main');
+my $node = new_cluster('main', with => [ 'pawl_bulk' ]);
 my $dir = PostgreSQL::Test::Utils::tempdir;
 $node->safe_psql('postgres', <<'SQL');
-create extension if not exists pawl;
-create extension pawl_bulk;
 create function run(failing bigint[] default '{}') returns void language plpgsql as $$
 declare did bigint; reports jsonb;
 begin

@@ -8,8 +8,7 @@ use PawlTest;
 use PawlPrograms;
 use Test::More;
 
-my $node = new_cluster('main');
-$node->safe_psql('postgres', 'create extension pawl_saga cascade');
+my $node = new_cluster('main', with => [ 'pawl_saga' ]);
 $node->safe_psql('postgres', q{
 	create table public.booked (id bigint generated always as identity, flow uuid, what text,
 		undone boolean not null default false);

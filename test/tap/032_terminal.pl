@@ -8,9 +8,8 @@ use PawlPrograms;
 use Terminal;
 use Test::More;
 
-my $node = new_cluster('main');
+my $node = new_cluster('main', with => [ 'pawl_dag' ]);
 $node->safe_psql('postgres', <<'SQL');
-create extension pawl_dag cascade;
 create function step() returns void language plpgsql as $$
 declare said jsonb;
 begin

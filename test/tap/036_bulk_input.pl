@@ -284,7 +284,7 @@ $proxy->end;
 	is(PostgreSQL::Test::Utils::slurp_file("$folder/report.csv") . (-e "$folder/report.csv.part" ? ' and a part' : ''),
 		'the one of yesterday', 'leaves what was there');
 	is(system(program('pawl') . " --database dbname=wide bulk export $waiting --output $folder/report.csv") >> 8, 0,
-		'once more');
+		'pawl bulk export can be repeated into the same file');
 	is(scalar(my @lines = split /\n/, PostgreSQL::Test::Utils::slurp_file("$folder/report.csv")), 3,
 		'the new one is whole');
 	$proxy->end;

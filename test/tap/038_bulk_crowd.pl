@@ -8,8 +8,7 @@ use PawlTest;
 use PawlPrograms;
 use Test::More;
 
-my $node = new_cluster('main', conf => 'max_connections = 60');
-$node->safe_psql('postgres', 'create extension pawl_bulk cascade');
+my $node = new_cluster('main', conf => 'max_connections = 60', with => [ 'pawl_bulk' ]);
 $node->safe_psql('postgres', <<'SQL');
 create table public.noted (operation uuid, row_number bigint, place text);
 create table public.opened (at timestamptz);

@@ -10,10 +10,9 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = new_cluster('main');
+my $node = new_cluster('main', with => [ 'pawl_saga' ]);
 my $dir = PostgreSQL::Test::Utils::tempdir;
 $node->safe_psql('postgres', <<'SQL');
-create extension pawl_saga;
 -- Does what can be done; fails what is named.
 create function work(failing text[] default '{}') returns void language plpgsql as $$
 declare c record; did boolean := true;

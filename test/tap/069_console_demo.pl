@@ -17,14 +17,14 @@ plan skip_all => 'the package ieee-data is not installed' unless -r $all;
 my $node = new_cluster('main');
 program('pawl');
 my $folder = PostgreSQL::Test::Utils::tempdir();
-system("head -n 4001 $all > $folder/oui.csv") == 0 or die;
+system("head -n 2001 $all > $folder/oui.csv") == 0 or die;
 my $pictures = "$ENV{TESTDIR}/pictures";
 mkdir $pictures;
 
 my ($out, $err) = ('', '');
 my $demo = do {
 	local %ENV = (%ENV, PGHOST => $node->host, PGPORT => $node->port, PGUSER => one($node, 'select current_user'),
-		STAY => 1, PAWL_OUI => "$folder/oui.csv", PAWL_DEMO_MICROSECONDS => 800,
+		STAY => 1, PAWL_DEMO_NUMBERS => 40_000_000, PAWL_OUI => "$folder/oui.csv", PAWL_DEMO_MICROSECONDS => 800,
 		PAWL_DEMO_MILLISECONDS => 40, PAWL_DEMO_SECONDS => 4,
 		PAWL_WORKFLOWS => PostgreSQL::Test::Utils::tempdir());
 	delete $ENV{PGDATABASE};

@@ -8,8 +8,7 @@ use PawlTest;
 use PawlPrograms;
 use Test::More;
 
-my $node = new_cluster('main');
-$node->safe_psql('postgres', 'create extension pawl_saga');
+my $node = new_cluster('main', with => [ 'pawl_saga' ]);
 one($node, q(select pawl_saga.define('{"flow": "linear", "name": "f", "children": [{"task": "by hand"}]}')));
 one($node, q(select count(pawl_saga.post('job ' || g, 'f', board => 'trips')) from generate_series(1, 3) g));
 one($node, q(select pawl_saga.post('nonsense', 'no such flow', board => 'trips')));

@@ -10,9 +10,8 @@ use PawlPrograms;
 use Terminal;
 use Test::More;
 
-my $node = new_cluster('main');
+my $node = new_cluster('main', with => [ 'pawl_saga' ]);
 $node->safe_psql('postgres', <<'SQL');
-create extension pawl_saga;
 create function step(how jsonb) returns void language plpgsql as $$
 begin
     perform from pawl_saga.claim('w', 'default', 1) c,

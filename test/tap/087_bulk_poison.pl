@@ -8,8 +8,7 @@ use PawlTest;
 use PawlPrograms;
 use Test::More;
 
-my $node = new_cluster('main', conf => 'max_connections = 60');
-$node->safe_psql('postgres', 'create extension pawl_bulk cascade');
+my $node = new_cluster('main', conf => 'max_connections = 60', with => [ 'pawl_bulk' ]);
 $node->safe_psql('postgres', <<'SQL');
 create table public.done_with (operation uuid, row_number bigint, step text);
 create table public.kept (id int unique deferrable initially deferred);
@@ -137,7 +136,7 @@ is(one($node,
 		q{select string_agg(target || ' ' || state || ' ' || tries, ', ' order by target) from pawl_bulk.notices}),
 	'public.tell delivered 1, public.tell_deadly failed 2, public.tell_slowly failed 2',
 	'each notice has its tries, and the good one is delivered');
-is(one($node, 'select count(*) from public.told'), 1, 'once');
+is(one($node, 'select count(*) from public.told'), 1, 'the good notice was delivered once');
 
 rejected($node, 'begin; call pawl_bulk.work_sql_rows();', '2D000',
 	'the duty commits, so it is not for inside a transaction');

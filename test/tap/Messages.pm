@@ -11,11 +11,11 @@ use Test::More;
 
 our @EXPORT = qw(workflows begin_tasks told_worker publisher log_has all_done once);
 
-# A cluster with three steps in a row, whose events go to the outbox.
+# In a cluster with pawl_dag: three steps in a row, whose events go to the outbox.
 sub workflows
 {
 	my ($node) = @_;
-	$node->safe_psql('postgres', q{create extension pawl_dag; select pawl.enable_events('pawl_dag.steps')});
+	$node->safe_psql('postgres', q{select pawl.enable_events('pawl_dag.steps')});
 	my $retry = '"retry": {"max_attempts": 20, "backoff_base_ms": 20, "max_backoff_ms": 100}';
 	define_template($node,
 		qq({"name": "row", "steps": [{"name": "a", "handler": "sleep", $retry}, {"name": "b", "handler": "sleep",

@@ -18,8 +18,7 @@ my ($port, $http);
 sub api_cluster
 {
 	my ($name, @packs) = @_;
-	my $node = new_cluster($name);
-	$node->safe_psql('postgres', join(';', map { "create extension $_" } @packs, 'pawl_api'));
+	my $node = new_cluster($name, with => [ @packs, 'pawl_api' ]);
 	$node->safe_psql('postgres',
 		'alter role pawl_authenticator login; grant pawl_reader, pawl_operator, pawl_admin to pawl_authenticator');
 	return $node;

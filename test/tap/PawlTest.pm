@@ -5,7 +5,9 @@ package PawlTest;
 use strict;
 use warnings;
 use Exporter 'import';
+use Fcntl qw(LOCK_EX);
 use FindBin;
+use KeptSession;
 use List::Util qw(min);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -36,12 +38,15 @@ if ($ENV{INITDB_TEMPLATE})
 # What a test dies of belongs before the reader, not only into a log that goes away.
 $SIG{__DIE__} = sub { diag(substr($_[0], 0, 2000)) unless $^S // 1 };
 
-# A running cluster with pawl in the database postgres.
+# A running cluster with pawl in the database postgres, and with the packs that `with` names. `bare`: without any.
 sub new_cluster
 {
 	my ($name, %options) = @_;
+	my @extensions = $options{bare} ? () : ('pawl', @{ $options{with} // [] });
 	my $node = PostgreSQL::Test::Cluster->new($name,
 		$options{install_path} ? (install_path => $options{install_path}) : ());
+	my $copied = @extensions && $ENV{INITDB_TEMPLATE} && !$options{install_path};
+	local $ENV{INITDB_TEMPLATE} = data_directory_with(@extensions) if $copied;
 	$node->init(allows_streaming => $options{streaming} // 0);
 	$node->append_conf('postgresql.conf', <<'CONF');
 max_prepared_transactions = 10
@@ -54,8 +59,32 @@ jit = off
 CONF
 	$node->append_conf('postgresql.conf', $options{conf}) if $options{conf};
 	$node->start;
-	$node->safe_psql('postgres', 'create extension pawl') unless $options{bare};
+	$node->safe_psql('postgres', "create extension $_") for $copied ? () : @extensions;
 	return $node;
+}
+
+# A data directory whose database postgres has these extensions: made by the first test that wants it, for all.
+sub data_directory_with
+{
+	my (@extensions) = @_;
+	my $made = join('+', $ENV{INITDB_TEMPLATE}, @extensions);
+	open(my $lock, '>', "$made.lock") or die "$made.lock: $!";
+	flock($lock, LOCK_EX) or die "$made.lock: $!";
+	if (!-e $made)
+	{
+		my $folder = PostgreSQL::Test::Utils::tempdir_short();
+		my $sql = join '; ', map { "create extension $_" } @extensions;
+		for my $command ([ 'cp', '-RPp', $ENV{INITDB_TEMPLATE}, "$made.new" ],
+			[ 'pg_ctl', '-w', '-s', '-D', "$made.new", '-l', "$made.log", '-o',
+				"-k $folder -p 6000 -c listen_addresses= -c fsync=off -c full_page_writes=off", 'start' ],
+			[ 'psql', '-Xq', '-h', $folder, '-p', 6000, '-v', 'ON_ERROR_STOP=1', '-d', 'postgres', '-c', $sql ],
+			[ 'pg_ctl', '-w', '-s', '-D', "$made.new", '-m', 'fast', 'stop' ])
+		{
+			system(@$command) == 0 or die "no data directory with @extensions: @$command";
+		}
+		rename("$made.new", $made) or die "$made: $!";
+	}
+	return $made;
 }
 
 # A copy of the installation that the tests run, for a test that changes what is
@@ -72,11 +101,31 @@ sub copy_of_installation
 	return ("$to$path", "$sharedir/extension", "$libdir/pawl.so");
 }
 
-# The first column of the first row.
+# What a query prints. A SELECT is asked in a session that stays, so it must leave no trace in its session.
 sub one
 {
 	my ($node, $query, $database) = @_;
-	return $node->safe_psql($database // 'postgres', $query);
+	return $node->safe_psql($database // 'postgres', $query) unless kept($query, $database);
+	my ($answered, $out, $err);
+	# a session that was there before may have lost its server
+	for (1 .. 2)
+	{
+		my $session = KeptSession->of($node->connstr('postgres'));
+		my $begun = $session->{asked} == 0;
+		($answered, $out, $err) = $session->ask($query);
+		return $out if $answered;
+		last if $begun || $err !~ /connection to server was lost|terminating connection/;
+	}
+	die "error running SQL: '$err'\nwith '$query'";
+}
+
+# Whether a query can be asked in a session that stays: one SELECT, and of what is the same in every session.
+sub kept
+{
+	my ($query, $database) = @_;
+	return ($database // 'postgres') eq 'postgres'
+		&& $query =~ /^\s*select\b[^;]*;?\s*\z/i
+		&& $query !~ /advisory|set_config|backend_pid|pg_stat_activity|current_setting|listen|dblink|terminate/;
 }
 
 # What became of a script: '' or the SQLSTATE of its first error, and everything psql had to say.
@@ -165,6 +214,7 @@ sub becomes
 sub tried
 {
 	my ($node, $query, $database) = @_;
+	return KeptSession->of($node->connstr('postgres'))->ask($query) if kept($query, $database);
 	my ($out, $err) = ('', '');
 	my $status = eval { $node->psql($database
 			// 'postgres', $query, stdout => \$out, stderr => \$err, on_error_die => 0) } // 1;

@@ -11,6 +11,7 @@ namespace pawl {
 namespace {
 
 int orchestrator_depth = -1;
+int apart_depth = -1;
 const dag::Tasks* in_turn = nullptr;  // of the orchestrator at that depth; null: none has picked tasks
 
 // Notes the tasks of a turn while it lives.
@@ -60,6 +61,16 @@ PAWL_FUNCTION(pawl_dag_take_turn) {
     const IntentScope scope(intent);
     const dag::Done done = dag::take_turn(batch, intent, tasks);
     return pg::call([&] { return as_record(fcinfo, done); });
+}
+
+// Only here may a task be said to be in trouble.
+PAWL_FUNCTION(pawl_dag_take_turns_apart) {
+    const pg::NotedDepth at_work(apart_depth);
+    return pg::call([&] { return pg::call_inner(fcinfo, "pawl_dag", "_turns_apart"); });
+}
+
+PAWL_FUNCTION(pawl_dag_turning_apart) {
+    return BoolGetDatum(apart_depth == pg::trigger_depth());
 }
 
 PAWL_FUNCTION(pawl_dag_start_tasks) {

@@ -257,13 +257,9 @@ bool needs_condition(const StepUpdate& step) {
            DatumGetInt32(step.value(StepColumn::attempts)) < DatumGetInt32(step.value(StepColumn::max_attempts));
 }
 
-// Whether the step is enqueued, or has been on its way: a list of events leads through states.
+// By hand a step takes one transition at a time: lists of events are the orchestrator's.
 bool is_enqueued(const StepUpdate& step) {
-    if (step.is("enqueued")) return step.changes_state();
-    if (step.is("waiting_for_retry")) return step.was("pending");
-    return (step.is("in_progress") || step.is("enqueued_for_orchestration") ||
-            step.is("enqueued_as_error_for_orchestration")) &&
-           (step.was("pending") || step.was("waiting_for_retry") || step.was("error"));
+    return step.was("pending") && step.is("enqueued");
 }
 
 bool is_operators(const StepUpdate& step) {

@@ -11,7 +11,7 @@ use PawlTest;
 use PawlPrograms;
 use Test::More;
 
-my $node = new_cluster('main');
+my $node = new_cluster('main', with => [ 'pawl_dag' ]);
 workflows($node);
 my %settings = (PAWL_PROVIDER => 'pgmq');
 

@@ -11,7 +11,7 @@ use PawlPrograms;
 use Test::More;
 
 BAIL_OUT('rabbitmq-server is not there; `make deps` installs it') unless Broker::there();
-my $node = new_cluster('main');
+my $node = new_cluster('main', with => [ 'pawl_dag' ]);
 workflows($node);
 define_template($node,
 	q({"name": "slow", "steps": [{"name": "only", "handler": "sleep", "handler_options": {"seconds": 5000}}]}));
@@ -19,11 +19,7 @@ my $broker = Broker->new(conf => "heartbeat = 1\n");
 $broker->start;
 my %settings = (PAWL_PROVIDER => 'rabbitmq', PAWL_BROKER => $broker->url);
 my $queue = 'pawl.pawl_dag.steps.default';
-sub messages { my %of = map {
-	split /\t/
-} split /\n/, $broker->control('list_queues', '--vhost', 'work', '--no-table-headers', 'name', 'messages');
-return $of{$queue}
-}
+sub messages { return $broker->messages($queue) }
 sub commits { return one($node, q{select xact_commit from pg_stat_database where datname = current_database()}) }
 sub behind { return one($node, q{select behind from pawl.consumers where consumer = 'publisher'}) }
 

@@ -14,8 +14,7 @@ use PawlPrograms;
 use Test::More;
 
 BAIL_OUT('rabbitmq-server is not there; `make deps` installs it') unless Broker::there();
-my $node = new_cluster('main');
-$node->safe_psql('postgres', 'create extension pawl_saga');
+my $node = new_cluster('main', with => [ 'pawl_saga' ]);
 $node->safe_psql('postgres', fixture('../../examples/travel/setup.sql'));
 my $trip = begin_program($node, 'example_trip');
 is(end_program($trip), 0, 'the structure of a trip');
@@ -31,11 +30,7 @@ my $broker = Broker->new;
 $broker->start;
 my $rabbit = 'pawl.pawl_saga.tasks.travel';
 $messages{rabbitmq} = {
-	count => sub {
-		my %of = map { split /\t/ } split /\n/,
-			$broker->control('list_queues', '--vhost', 'work', '--no-table-headers', 'name', 'messages');
-		return $of{$rabbit} // 0
-	},
+	count => sub { return $broker->messages($rabbit) // 0 },
 	lose => sub { $broker->control('purge_queue', '--vhost', 'work', $rabbit) } };
 install_pgmq($node);
 sub pgmq { return 'pgmq.q_' . one($node, q{select queue_name from pgmq.list_queues()}) }
