@@ -7,6 +7,7 @@
 #include "guard/handover.hpp"
 #include "guard/intent.hpp"
 #include "guard/partition_moves.hpp"
+#include "guard/row_states.hpp"
 #include "log/entry_buffer.hpp"
 #include "log/layout.hpp"
 #include "log/newest_entry.hpp"

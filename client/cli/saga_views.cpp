@@ -35,11 +35,12 @@ constexpr const char* atoms_statement =
 
 // In the order of their times; an entry may come to be seen after later ones.
 constexpr const char* timeline_statement =
-    "SELECT t.id, t.created_at AS at, to_char(t.created_at, 'HH24:MI:SS.MS') AS time, CASE WHEN t.who = '$flow' THEN "
-    "f.name ELSE t.who END AS who, t.who = '$flow' AS of_flow,"
+    "SELECT t.id, t.created_at AS at, to_char(t.created_at, 'HH24:MI:SS.MS') AS time, CASE WHEN t.subject = '$flow' "
+    "THEN "
+    "f.name ELSE t.subject END AS subject, t.subject = '$flow' AS of_flow,"
     "       t.from_state, t.to_state, t.event, t.processor, t.metadata ->> 'reason' AS reason"
     "  FROM pawl_saga.timeline t JOIN pawl_saga.flows f USING (flow_uuid)"
-    " WHERE t.flow_uuid = $1::uuid AND t.from_state IS NOT NULL AND ($2 = '' OR t.who = $2) ORDER BY t.created_at, "
+    " WHERE t.flow_uuid = $1::uuid AND t.from_state IS NOT NULL AND ($2 = '' OR t.subject = $2) ORDER BY t.created_at, "
     "t.id";
 
 std::string message_of(const ordered_json& failure) {
@@ -122,7 +123,7 @@ FlowStatus status_of(pqxx::connection& connection, const std::string& flow) {
 }
 
 std::string line_of_move(const ordered_json& move, bool colours) {
-    const std::string to = move.at("to_state").get<std::string>(), subject = move.at("who").get<std::string>();
+    const std::string to = move.at("to_state").get<std::string>(), subject = move.at("subject").get<std::string>();
     return move.at("time").get<std::string>() + "  " + coloured(to, std::string(sign_of(to)) + " " + subject, colours) +
            "  " + move.at("from_state").get<std::string>() + " → " + to +
            (move.at("reason").is_null() ? "" : "  (" + move.at("reason").get<std::string>() + ")");
@@ -184,7 +185,7 @@ void add_history(Program& program, Command& saga) {
         else
             print(program.output,
                   sql::run_alone(connection,
-                                 "SELECT time, who, from_state, to_state, event, processor, reason FROM (" +
+                                 "SELECT time, subject, from_state, to_state, event, processor, reason FROM (" +
                                      std::string(timeline_statement) + ") t",
                                  *flow, *atom));
         return fine;

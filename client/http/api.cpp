@@ -10,8 +10,8 @@
 #include "auth.hpp"
 #include "connection.hpp"
 #include "console.hpp"
-#include "core/trace.hpp"
 #include "feed.hpp"
+#include "headers.hpp"
 #include "json_text.hpp"
 #include "links.hpp"
 #include "listen.hpp"
@@ -25,35 +25,6 @@ namespace {
 
 using Handled = httplib::Server::HandlerResponse;
 
-void protect(httplib::Response& response, bool tls) {
-    response.set_header("X-Content-Type-Options", "nosniff");
-    response.set_header("X-Frame-Options", "DENY");
-    response.set_header("Referrer-Policy", "no-referrer");
-    response.set_header("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
-    response.set_header("Cache-Control", "no-store");
-    if (tls) response.set_header("Strict-Transport-Security", "max-age=31536000");
-}
-
-bool has_body(const httplib::Request& request) {
-    return request.method == "POST" || request.method == "PUT" || request.method == "PATCH" ||
-           request.method == "DELETE";
-}
-
-// A W3C trace context, its two headers with a blank between; else what the client calls the request: the correlation id
-// of what it does.
-std::string trace_of(const httplib::Request& request) {
-    const std::string parent = request.get_header_value("traceparent");
-    // a header that is there twice is none
-    if (core::is_traceparent(parent) && request.get_header_value_count("traceparent") == 1) {
-        std::string states;
-        for (std::size_t i = 0; i < request.get_header_value_count("tracestate"); ++i)
-            states += (i == 0 ? "" : ",") + request.get_header_value("tracestate", i);
-        return parent + (core::is_tracestate(states) ? " " + states : "");
-    }
-    const std::string id = request.get_header_value("X-Request-Id");
-    return is_utf8(id) ? id.substr(0, 100) : "";
-}
-
 std::string hexadecimal(std::string_view bytes) {
     std::string digits;
     for (const unsigned char byte : bytes) {
@@ -64,24 +35,6 @@ std::string hexadecimal(std::string_view bytes) {
 }
 
 constexpr auto held_back = std::chrono::seconds(1);  // the answer to one who guesses
-
-std::string lowered(std::string text) {
-    for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    return text;
-}
-
-// With its port, or without: then the name counts alone.
-bool is_same_host(const std::string& given, const std::string& name) {
-    const std::size_t colon = given.rfind(':');
-    const bool has_port = colon != std::string::npos && given.find(']', colon) == std::string::npos;
-    return lowered(given) == lowered(name) || (has_port && lowered(given.substr(0, colon)) == lowered(name));
-}
-
-bool is_media_type(const httplib::Request& request, const std::string& type) {
-    const std::string given = lowered(request.get_header_value("Content-Type"));
-    return given.rfind(type, 0) == 0 &&
-           (given.size() == type.size() || given[type.size()] == ';' || given[type.size()] == ' ');
-}
 
 // One of the few streams at a time.
 struct Place {
@@ -116,7 +69,6 @@ struct Api::Impl {
     Handled route(const httplib::Request& http, httplib::Response& response);
     void receive(const httplib::Request& http, httplib::Response& response, const httplib::ContentReader& reader);
     std::optional<Request> admit(const httplib::Request& http, httplib::Response& response);
-    std::optional<Problem> foreign(const httplib::Request& http) const;
     std::optional<Caller> follow(Request& request, const std::string& ticket);
     std::string address_of(const httplib::Request& http) const;
     void link(const Request& request, httplib::Response& response);
@@ -157,7 +109,7 @@ std::optional<Request> Api::Impl::admit(const httplib::Request& http, httplib::R
         reject(response, problem, log);
         return std::nullopt;
     };
-    if (const auto problem = foreign(http)) return stop(*problem);
+    if (const auto problem = rejected_origin(http, settings.hosts)) return stop(*problem);
     const auto target = split_target(http.target);
     if (!target) return stop({.status = 400, .detail = "the address is not well-formed"});
     Match match = routes.find(http.method, target->segments);
@@ -205,28 +157,6 @@ std::string Api::Impl::address_of(const httplib::Request& http) const {
     for (std::size_t i = 0; i < http.get_header_value_count("X-Forwarded-For"); ++i)
         forwarded += (i == 0 ? "" : ",") + http.get_header_value("X-Forwarded-For", i);
     return proxies.client_of(http.remote_addr, forwarded);
-}
-
-// What another site makes a browser send: browsers say so by Sec-Fetch-Site, older ones by Origin.
-std::optional<Problem> Api::Impl::foreign(const httplib::Request& http) const {
-    const auto is_ours = [&](const std::string& host) {
-        return std::any_of(settings.hosts.begin(), settings.hosts.end(),
-                           [&](const std::string& one) { return is_same_host(host, one); });
-    };
-    const std::string host = http.get_header_value("Host");
-    const bool watched = http.path == "/healthz" || http.path == "/readyz";
-    if (!settings.hosts.empty() && !watched && !is_ours(host))
-        return Problem{.status = 421, .detail = "this API is not served for this host"};
-    if (http.method != "POST") return std::nullopt;
-    const std::string site = http.get_header_value("Sec-Fetch-Site"), origin = http.get_header_value("Origin");
-    if (!site.empty() && site != "same-origin" && site != "none")
-        return Problem{.status = 403, .detail = "requests of other sites are rejected"};
-    if (!site.empty() || origin.empty()) return std::nullopt;
-    const std::size_t begin = origin.find("://");
-    const std::string from = begin == std::string::npos ? "" : origin.substr(begin + 3);
-    if (lowered(from) != lowered(host) && !is_ours(from))
-        return Problem{.status = 403, .detail = "requests of other sites are rejected"};
-    return std::nullopt;
 }
 
 // A link is for the file that it was made for; what was asked for then counts. Who guesses is one who fails to log in.
@@ -398,7 +328,7 @@ void Api::Impl::ourselves(const Request& request, httplib::Response& response) {
 Handled Api::Impl::route(const httplib::Request& http, httplib::Response& response) {
     protect(response, !settings.tls.certificate.empty());
     if (http.method == "POST") return Handled::Unhandled;
-    if (const auto problem = foreign(http)) {
+    if (const auto problem = rejected_origin(http, settings.hosts)) {
         reject(response, *problem, log);
         return Handled::Handled;
     }

@@ -10,6 +10,7 @@
 #include "heartbeat.hpp"
 #include "in_flight.hpp"
 #include "inbox.hpp"
+#include "run_handler.hpp"
 #include "session_loop.hpp"
 #include "sql.hpp"
 #include "temporary_error.hpp"
@@ -91,7 +92,6 @@ struct Worker::Impl final : LoopSource {
 
     void run();
     void run_handlers(std::stop_token stop);
-    Finished run_one(WorkPtr work) const;
     bool report(pqxx::connection& connection);
     void report_batch(pqxx::connection& connection, const std::vector<Finished>& batch);
     std::set<std::string> report_each(pqxx::connection& connection, const std::vector<Finished>& batch);
@@ -126,47 +126,8 @@ void Worker::Impl::log(const std::string& message) {
     settings.on_message(message);
 }
 
-Finished Worker::Impl::run_one(WorkPtr work) const {
-    Finished finished;
-    finished.work = work;
-    const auto failed = [&](Outcome outcome, const std::string& message) {
-        finished.outcome = outcome;
-        finished.value = {{"message", message}};
-    };
-    try {
-        auto handler = handlers.find(work->job.handler);
-        if (handler == handlers.end()) handler = handlers.find("");
-        if (!work->job.problem.empty())
-            failed(Outcome::permanent_failure, work->job.problem);
-        else if (handler != handlers.end())
-            finished.value = handler->second(work->job);
-        else
-            failed(Outcome::failure, "worker has no handler \"" + work->job.handler + "\"");
-        if (const std::string excess = excess_of(finished.value); !excess.empty())
-            failed(Outcome::permanent_failure, "the result cannot be reported: " + excess);
-    } catch (const PermanentFailure& caught) {
-        failed(Outcome::permanent_failure, caught.what());
-    } catch (const Failure& caught) {
-        failed(Outcome::failure, caught.what());
-        finished.value["type"] = caught.type();
-    } catch (const Error& caught) {
-        failed(Outcome::failure, caught.what());
-        if (!caught.sqlstate().empty()) finished.value["sqlstate"] = caught.sqlstate();
-    } catch (const RetryLater& caught) {
-        failed(Outcome::failure, caught.what());
-        finished.retry_after = caught.after();
-    } catch (const std::exception& caught) {
-        failed(Outcome::failure, caught.what());
-    } catch (...) {
-        failed(Outcome::failure, "handler threw something that is no std::exception");
-    }
-    // a handler that was asked to stop has not failed, unless it says that no other attempt can succeed
-    if (finished.outcome == Outcome::failure && work->job.stop.stop_requested()) finished.outcome = Outcome::given_back;
-    return finished;
-}
-
 void Worker::Impl::run_handlers(std::stop_token stop) {
-    while (WorkPtr work = in_flight.next(stop)) in_flight.finish(run_one(std::move(work)));
+    while (WorkPtr work = in_flight.next(stop)) in_flight.finish(run_handler(handlers, std::move(work)));
 }
 
 void Worker::Impl::connected(pqxx::connection& connection) {

@@ -352,7 +352,7 @@ export interface Atom {
 }
 export interface FlowEvent {
     created_at: string;
-    who: string;
+    subject: string;
     from_state: string | null;
     to_state: string | null;
     event: string | null;
@@ -364,6 +364,14 @@ export interface FlowDetail extends Flow {
     problem: unknown;
     atoms: Atom[];
     edges: [number, number][];
+    runs: Run[];
+}
+/** The engine of one run of a flow. */
+export interface Run {
+    run: number;
+    state: string;
+    began_at: string;
+    ended_at: string | null;
 }
 export interface Job {
     job_uuid: string;

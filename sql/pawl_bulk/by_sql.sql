@@ -8,6 +8,15 @@ SET search_path = pg_catalog, pg_temp
 AS $function$ SELECT has_function_privilege(current_user, 'pawl_bulk.cancel(uuid)', 'EXECUTE') $function$;
 COMMENT ON FUNCTION pawl_bulk._operates() IS 'internal: the current user may do what operators do';
 
+-- Work of SQL functions is theirs: it is begun and ended by roles that may run them.
+CREATE FUNCTION pawl_bulk._runs_sql() RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT has_function_privilege(current_user, 'pawl_bulk.run_sql_rows(integer)', 'EXECUTE')
+$function$;
+COMMENT ON FUNCTION pawl_bulk._runs_sql() IS 'internal: the current user may run SQL functions';
+
 CREATE FUNCTION pawl_bulk._operation_made() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -146,6 +155,44 @@ CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_bulk.records FOR EACH ROW
             OR NEW.tries OPERATOR(pg_catalog.-) OLD.tries OPERATOR(pg_catalog.<>) ALL ('{0,1}') END)
     EXECUTE FUNCTION pawl_bulk._record_by_sql();
 
+-- A row of a SQL function has work in the queue 'sql:', or no work of its own because it is in a block. Signals and
+-- deadlines end it like any other. Before pawl_bulk._records_rest, which deletes work.
+CREATE FUNCTION pawl_bulk._sql_rows_by_sql() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('AFTER UPDATE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
+    its record;
+BEGIN
+    SELECT n.operation, n.row_number, n.step_index INTO its
+      FROM new_records n
+      LEFT JOIN pawl_bulk.work w ON w.operation = n.operation AND w.row_number = n.row_number
+          AND w.step_index = n.step_index
+     WHERE n.state IN ('Running', 'Completed', 'Failed', 'WaitingForCompletion')
+       AND CASE WHEN w.operation IS NOT NULL THEN w.queue = 'sql:' AND w.kind <> 'signal'
+                ELSE n.step_index = 0 AND n.row_number <= (SELECT b.last_row FROM pawl_bulk.work b
+                    WHERE b.operation = n.operation AND b.row_number <= n.row_number AND b.last_row IS NOT NULL
+                    ORDER BY b.row_number DESC LIMIT 1) END LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl.raise('42501',
+            format('permission denied to change row %s at step %s', its.row_number, its.step_index),
+            'It is work of a SQL function; only roles that may run these begin and end it.',
+            'select * from pawl_bulk.run_sql_rows()');
+    END IF;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._sql_rows_by_sql() IS
+'internal: rejects changes of rows of SQL functions by roles that may not run these; 42501';
+CREATE TRIGGER follow_0_sql AFTER UPDATE ON pawl_bulk.records REFERENCING NEW TABLE AS new_records
+    FOR EACH STATEMENT WHEN (NOT pawl_bulk._runs_sql()) EXECUTE FUNCTION pawl_bulk._sql_rows_by_sql();
+
 -- Times of work follow from its step: a run limit when it begins, a backoff when it failed. Operators bring them
 -- forward, unless the operation is paused. Work of SQL functions has no lease.
 CREATE FUNCTION pawl_bulk._work_by_sql() RETURNS trigger
@@ -238,6 +285,31 @@ CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_bulk.notices FOR EACH ROW
     WHEN ((OLD.state, OLD.message, OLD.tries, OLD.due) IS DISTINCT FROM (NEW.state, NEW.message, NEW.tries, NEW.due))
     EXECUTE FUNCTION pawl_bulk._notice_by_sql();
 
+-- A lease that is over ends by pawl.reap, which all may call.
+CREATE FUNCTION pawl_bulk._sql_notice_by_sql() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.notices');
+BEGIN
+    IF (OLD.lease_until <= clock_timestamp() AND NEW.state <> 'delivered'
+            AND coalesce(NEW.worker, OLD.worker) = OLD.worker
+            AND coalesce(NEW.lease_until, OLD.lease_until) = OLD.lease_until) IS NOT TRUE THEN
+        PERFORM pawl.raise('42501', format('permission denied to change notice %s', NEW.notice),
+            'It is delivered by a SQL function; only roles that may run these take it and end it.',
+            'select * from pawl_bulk.run_sql_notices()');
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._sql_notice_by_sql() IS
+'internal: rejects changes of notices to SQL functions by roles that may not run these; 42501';
+CREATE TRIGGER by_sql_function BEFORE UPDATE ON pawl_bulk.notices FOR EACH ROW
+    WHEN (NEW.channel = 'sql' AND (OLD.state = 'leased' OR NEW.state = 'leased') AND NOT pawl_bulk._runs_sql())
+    EXECUTE FUNCTION pawl_bulk._sql_notice_by_sql();
+
 -- Work is that of an active record, or a block of valid rows of an operation that runs.
 CREATE FUNCTION pawl_bulk._work_came() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
@@ -298,3 +370,27 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._run_by_sql() IS 'internal: rejects changes of runs of other sessions; 55000';
 CREATE TRIGGER by_sql BEFORE INSERT OR UPDATE ON pawl_bulk.sql_runs
     FOR EACH ROW EXECUTE FUNCTION pawl_bulk._run_by_sql();
+
+-- Triggers look at the states before and after a statement, as if it took one transition.
+CREATE FUNCTION pawl_bulk._one_by_one() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,
+        'pawl_bulk.operations', 'pawl_bulk.records', 'pawl_bulk.work', 'pawl_bulk.notices');
+BEGIN
+    PERFORM pawl.raise('0A000', format('rows of pawl_bulk.%s take one transition at a time', TG_TABLE_NAME),
+        'The statement lists several events.', 'one UPDATE for each event');
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._one_by_one() IS 'internal: rejects lists of events; 0A000';
+CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_bulk.operations
+    FOR EACH ROW WHEN (pawl.takes_list('pawl_bulk.operations')) EXECUTE FUNCTION pawl_bulk._one_by_one();
+CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_bulk.records
+    FOR EACH ROW WHEN (pawl.takes_list('pawl_bulk.records')) EXECUTE FUNCTION pawl_bulk._one_by_one();
+CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_bulk.work
+    FOR EACH ROW WHEN (pawl.takes_list('pawl_bulk.work')) EXECUTE FUNCTION pawl_bulk._one_by_one();
+CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_bulk.notices
+    FOR EACH ROW WHEN (pawl.takes_list('pawl_bulk.notices')) EXECUTE FUNCTION pawl_bulk._one_by_one();

@@ -17,6 +17,7 @@ CREATE TABLE pawl_bulk.definitions (
     configuration jsonb NOT NULL,
     created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     dropped_at timestamptz,
+    created_by name NOT NULL DEFAULT CURRENT_USER,
     PRIMARY KEY (name, version)
 );
 COMMENT ON TABLE pawl_bulk.definitions IS
@@ -27,6 +28,8 @@ COMMENT ON COLUMN pawl_bulk.definitions.max_retry_attempts IS
 COMMENT ON COLUMN pawl_bulk.definitions.max_takeovers IS
 'how many workers a record may lose in one attempt before it fails';
 COMMENT ON COLUMN pawl_bulk.definitions.max_input_bytes IS 'limit of the stored input in bytes; 0: none';
+COMMENT ON COLUMN pawl_bulk.definitions.created_by IS
+'the role that defined it; its SQL functions run as pawl.call_as_definer runs functions that this role named';
 COMMENT ON COLUMN pawl_bulk.definitions.dropped_at IS
 'when it was dropped: operations that are queued fail, nothing is retried';
 
@@ -70,3 +73,44 @@ CREATE UNIQUE INDEX steps_names ON pawl_bulk.steps (name, version, pg_catalog.lo
 
 SELECT pg_catalog.pg_extension_config_dump('pawl_bulk.definitions', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl_bulk.steps', '');
+
+-- Functions that a definition names may run with the rights of the role that defined it, so no other role changes it.
+-- Any admin may drop it.
+CREATE FUNCTION pawl_bulk._definition_own() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('BEFORE INSERT OR UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.definitions', 'pawl_bulk.steps');
+    definers name[];
+    other name;
+BEGIN
+    IF TG_TABLE_NAME = 'definitions' THEN
+        IF TG_OP = 'UPDATE' THEN
+            IF to_jsonb(NEW) - 'dropped_at' = to_jsonb(OLD) - 'dropped_at' THEN
+                RETURN NEW;
+            END IF;
+            definers := ARRAY[OLD.created_by];
+        END IF;
+        definers := definers || NEW.created_by;
+    ELSE
+        definers := ARRAY(SELECT d.created_by FROM pawl_bulk.definitions d
+            WHERE (d.name, d.version) = (NEW.name, NEW.version)
+               OR TG_OP = 'UPDATE' AND (d.name, d.version) = (OLD.name, OLD.version));
+    END IF;
+    SELECT d INTO other FROM unnest(definers) d WHERE NOT pawl.may_act_as(d) LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl.raise('42501', format('permission denied to define as role "%s"', other),
+            'SQL functions of a definition may run with the rights of the role that defined it.',
+            'select pawl_bulk.define(...)');
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._definition_own() IS
+'internal: rejects definitions in the name of another role, and changes of those of others; 42501';
+CREATE TRIGGER own BEFORE INSERT OR UPDATE ON pawl_bulk.definitions
+    FOR EACH ROW WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._definition_own();
+CREATE TRIGGER own BEFORE INSERT OR UPDATE ON pawl_bulk.steps
+    FOR EACH ROW WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._definition_own();

@@ -24,8 +24,8 @@ GRANT UPDATE (state, tries, error_type, error_message, started_at, completed_at)
 GRANT UPDATE (state, deadline_at, worker, lease_until, fence, due) ON pawl_bulk.work TO pawl_admin, pawl_operator,
     pawl_worker;
 GRANT INSERT (operation, step_index, kind, first_row, last_row, size, lease_until) ON pawl_bulk.sql_runs TO pawl_admin,
-    pawl_operator, pawl_worker;
-GRANT UPDATE (lost_at, again_at, last_row, size) ON pawl_bulk.sql_runs TO pawl_admin, pawl_operator, pawl_worker;
+    pawl_operator;
+GRANT UPDATE (lost_at, again_at, last_row, size) ON pawl_bulk.sql_runs TO pawl_admin, pawl_operator;
 GRANT INSERT (operation, key, result, message, payload, attempt) ON pawl_bulk.signals TO pawl_admin, pawl_operator,
     pawl_worker;
 -- an INSERT into a log is a request for a state change, made with the caller's rights on the row

@@ -16,9 +16,8 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._end_notice(pawl_bulk.notices, text) IS
 'internal: what came of a try to deliver a notice; null: it went well';
 
--- Calls the function of a notice; returns the error, or null. The role that runs this can have more rights than one
--- that writes operations, so the function belongs to a role whose handlers are run as well, and the role that submitted
--- the operation has EXECUTE on it.
+-- Calls the function of a notice, which the role that submitted the operation named; returns the error, or null. The
+-- function belongs to a role whose handlers are run as well, and the submitter has EXECUTE on it.
 CREATE FUNCTION pawl_bulk._deliver(n pawl_bulk.notices, patient boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -38,7 +37,8 @@ BEGIN
             AND has_function_privilege(r.oid, called, 'EXECUTE')) THEN
         RETURN format('role "%s", which requested it, lacks EXECUTE on function %s', n.asked_by, called);
     END IF;
-    EXECUTE format('SELECT FROM %s($1)', called::oid::regproc) USING n.payload;
+    PERFORM pawl.call_as_definer(n.asked_by::name, called, format('SELECT count(*) FROM %s($1)', called::oid::regproc),
+        NULL::bigint, n.payload);
     RETURN NULL;
 EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
     IF pawl_bulk._ends_duty(SQLSTATE) OR patient AND pawl.is_transient(SQLSTATE) THEN
@@ -75,12 +75,13 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.run_sql_notices(integer) IS
-'Delivers notices of the channel sql with the rights of the caller and in its transaction: calls target(notice
-jsonb) of each, a function that belongs to a member of pawl_admin or to the caller, and on which the role that
+'Delivers notices of the channel sql in the transaction of the caller, with the rights that pawl.call_as_definer gives
+to functions of the role that submitted the operation: calls target(notice jsonb) of each, a function that belongs to '
+'a member of pawl_admin or to the caller, and on which the role that
 submitted the operation has EXECUTE. pawl_bulk.work_sql_notices is the duty. A delivery that raises an error is
 retried with a backoff, max_tries times.
 batch: 1 to 10000; default 100. Returns done (how many) and next_at (when to call it again).
-Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator.
 Example: SELECT * FROM pawl_bulk.run_sql_notices()';
 
 CREATE FUNCTION pawl_bulk._take_notice(worker text, lease interval) RETURNS pawl_bulk.notices
@@ -170,8 +171,7 @@ many as start within 100 ms. Each is claimed in an earlier transaction, so a fun
 used an attempt. What the function writes and the delivery are one transaction.
 batch: 1 to 10000; default 100. lease: default 60 s. Returns done (how many) and wait_ms (when to call it again, in
 milliseconds, if there was nothing to do).
-Errors: 2D000 inside a transaction; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator,
-pawl_worker.
+Errors: 2D000 inside a transaction; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator.
 Example: CALL pawl_bulk.work_sql_notices(10)';
 
 CREATE FUNCTION pawl_bulk.claim_notices(worker text, channel text, batch integer DEFAULT 10,

@@ -78,8 +78,8 @@ COMMENT ON FUNCTION pawl_bulk._data_of(uuid, bigint[]) IS 'internal: rows of an 
 
 -- Calls a user's function for many rows. Where it raises an error, the rows are halved until the error belongs to one
 -- of them: what it did for the others is done again without it.
-CREATE FUNCTION pawl_bulk._call_for_rows(function_name text, operation uuid, metadata jsonb, numbers bigint[],
-        datas jsonb[]) RETURNS jsonb[]
+CREATE FUNCTION pawl_bulk._call_for_rows(function_name text, definer name, operation uuid, metadata jsonb,
+        numbers bigint[], datas jsonb[]) RETURNS jsonb[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -94,9 +94,9 @@ BEGIN
             'Its name must include the schema.');
     END IF;
     BEGIN
-        EXECUTE format('SELECT coalesce(array_agg(to_jsonb(x)), ''{}'') FROM %s($1, $2, $3, $4) x',
-            called::oid::regproc)
-          INTO found_rows USING operation, metadata, numbers, datas;
+        found_rows := pawl.call_as_definer(definer, called,
+            format('SELECT coalesce(array_agg(to_jsonb(x)), ''{}'') FROM %s($1, $2, $3, $4) x', called::oid::regproc),
+            NULL::jsonb[], operation, metadata, numbers, datas);
         -- an answer for a row that has no number is an error of these rows, not of the duty
         PERFORM (e ->> 'row_number')::bigint FROM unnest(found_rows) e WHERE (e ->> 'row_number')::bigint IS NOT NULL;
         RETURN found_rows;
@@ -111,9 +111,9 @@ BEGIN
                 SQLERRM, 'sqlstate', SQLSTATE) FROM unnest(numbers) n);
         END IF;
     END;
-    RETURN pawl_bulk._call_for_rows(function_name, operation, metadata, numbers[:half], datas[:half])
-        || pawl_bulk._call_for_rows(function_name, operation, metadata, numbers[half + 1:], datas[half + 1:]);
+    RETURN pawl_bulk._call_for_rows(function_name, definer, operation, metadata, numbers[:half], datas[:half])
+        || pawl_bulk._call_for_rows(function_name, definer, operation, metadata, numbers[half + 1:], datas[half + 1:]);
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._call_for_rows(text, uuid, jsonb, bigint[], jsonb[]) IS
+COMMENT ON FUNCTION pawl_bulk._call_for_rows(text, name, uuid, jsonb, bigint[], jsonb[]) IS
 'internal: what a function says of rows, as JSON; 42883: there is no such function';

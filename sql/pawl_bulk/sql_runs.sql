@@ -327,6 +327,5 @@ others after the lease; its rows are then run in tenths, until the row that fail
 max_takeovers.
 batch: rows at most, 1 to 100000; default 5000. lease: default 60 s. Returns done (rows) and wait_ms (when to call
 it again, in milliseconds, if there was nothing to do).
-Errors: 2D000 inside a transaction; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator,
-pawl_worker.
+Errors: 2D000 inside a transaction; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator.
 Example: CALL pawl_bulk.work_sql_rows(1000)';

@@ -275,5 +275,5 @@ the row fails, or the operation where its metadata are validated. All other oper
 batch: about how many rows at most (1 to 1,000,000). lease: when an attempt that does not continue is lost (60 s).
 done: how much it did. wait_ms: when to call it again if that was nothing; null: no time is known.
 Errors: 22023 batch or lease is out of range; 2D000 it is called inside a transaction (use pawl_bulk.advance there).
-Privileges: pawl_admin, pawl_operator, pawl_worker. Validators run with the caller''s rights.
+Privileges: pawl_admin, pawl_operator. Validators run as in pawl_bulk.advance.
 Example: CALL pawl_bulk.work_operations(10000)';

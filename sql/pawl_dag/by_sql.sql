@@ -37,14 +37,6 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._task_by_sql() IS 'internal: rejects a plain UPDATE of what triggers keep; 42501';
-CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_dag.tasks
-    FOR EACH ROW WHEN (NOT pawl_dag._orchestrating()
-        AND ((OLD.steps_total, OLD.steps_blocked, OLD.steps_ready, OLD.steps_in_flight, OLD.steps_waiting,
-            OLD.steps_failed, OLD.steps_satisfied, OLD.steps_cancelled, OLD.entered_at)
-             IS DISTINCT FROM (NEW.steps_total, NEW.steps_blocked, NEW.steps_ready, NEW.steps_in_flight,
-                 NEW.steps_waiting, NEW.steps_failed, NEW.steps_satisfied, NEW.steps_cancelled, NEW.entered_at)
-             OR OLD.evaluate AND NOT NEW.evaluate))
-    EXECUTE FUNCTION pawl_dag._task_by_sql();
 
 CREATE FUNCTION pawl_dag._step_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -85,14 +77,6 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._step_by_sql() IS
 'internal: rejects a plain UPDATE of what triggers keep, and of results that are not being reported; 42501';
-CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_dag.steps
-    FOR EACH ROW WHEN (NOT pawl_dag._orchestrating()
-        AND ((OLD.unsatisfied_parents, OLD.total_parents, OLD.level, OLD.permanent, OLD.next_retry_at,
-            OLD.backoff_request)
-             IS DISTINCT FROM (NEW.unsatisfied_parents, NEW.total_parents, NEW.level, NEW.permanent, NEW.next_retry_at,
-                 NEW.backoff_request)
-             OR OLD.result IS DISTINCT FROM NEW.result OR OLD.error IS DISTINCT FROM NEW.error))
-    EXECUTE FUNCTION pawl_dag._step_by_sql();
 
 -- Transitions without a guard in the diagram whose condition a guard cannot see, or that
 -- only operators take where it does not hold.
@@ -116,15 +100,6 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._needs_condition() IS
 'internal: rejects state changes whose condition does not hold, but of operators; 42501';
-CREATE TRIGGER conditioned BEFORE UPDATE OF state ON pawl_dag.tasks
-    FOR EACH ROW WHEN (OLD.state = 'evaluating_results' AND NEW.state = 'blocked_by_failures' AND NEW.steps_failed = 0
-                       OR OLD.state = 'enqueuing_steps' AND NEW.state = 'error')
-    EXECUTE FUNCTION pawl_dag._needs_condition();
-CREATE TRIGGER conditioned BEFORE UPDATE OF state ON pawl_dag.steps
-    FOR EACH ROW WHEN (NEW.state = 'error' AND (OLD.state = ANY ('{pending,enqueued,enqueued_for_orchestration}')
-                       OR OLD.state = ANY ('{in_progress,enqueued_as_error_for_orchestration}') AND NEW.retryable
-                       AND NOT NEW.permanent AND NEW.attempts < NEW.max_attempts))
-    EXECUTE FUNCTION pawl_dag._needs_condition();
 
 -- By hand a step is enqueued where the orchestrator would: its task is at work, and no failed step blocks it.
 CREATE FUNCTION pawl_dag._enqueued_by_sql() RETURNS trigger
@@ -147,9 +122,6 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._enqueued_by_sql() IS
 'internal: rejects steps that are enqueued while their task is not at work; PW003';
-CREATE TRIGGER enqueued_by_sql BEFORE UPDATE OF state ON pawl_dag.steps
-    FOR EACH ROW WHEN (NEW.state = 'enqueued' AND OLD.state = 'pending' AND NOT pawl_dag._orchestrating())
-    EXECUTE FUNCTION pawl_dag._enqueued_by_sql();
 
 -- A dead letter says what its task is, not what its writer says of it.
 CREATE FUNCTION pawl_dag._dead_letter_by_sql() RETURNS trigger

@@ -264,6 +264,7 @@ BEGIN
     INSERT INTO pawl_dag.namespaces (namespace) VALUES (made.namespace) ON CONFLICT DO NOTHING;
     made.steps_total := cardinality(names);
     made.steps_ready := (SELECT count(*) FROM unnest(names) n(name) WHERE n.name <> ALL (edge_children));
+    made.created_by := current_user;
     INSERT INTO pawl_dag.templates SELECT made.* ON CONFLICT (namespace, name, version) DO NOTHING;
     IF NOT FOUND THEN
         SELECT * INTO known FROM pawl_dag.templates t
@@ -323,3 +324,30 @@ CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_dag.template_steps
     FOR EACH ROW EXECUTE FUNCTION pawl_dag._template_immutable();
 CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_dag.template_edges
     FOR EACH ROW EXECUTE FUNCTION pawl_dag._template_immutable();
+
+-- Functions that a template names may run with the rights of the role that defined it, so no other role adds to it.
+CREATE FUNCTION pawl_dag._template_own() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('AFTER INSERT STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.templates', 'pawl_dag.template_steps');
+    other name;
+BEGIN
+    SELECT t.created_by INTO other FROM pawl_dag.templates t
+     WHERE t.template_uuid IN (SELECT n.template_uuid FROM new_rows n) AND NOT pawl.may_act_as(t.created_by) LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl.raise('42501', format('permission denied to define as role "%s"', other),
+            'SQL functions of steps may run with the rights of the role that defined a template.',
+            'select pawl_dag.define_template(...)');
+    END IF;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._template_own() IS
+'internal: rejects rows of templates in the name of another role; 42501';
+CREATE TRIGGER own AFTER INSERT ON pawl_dag.templates REFERENCING NEW TABLE AS new_rows
+    FOR EACH STATEMENT WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_dag._template_own();
+CREATE TRIGGER own AFTER INSERT ON pawl_dag.template_steps REFERENCING NEW TABLE AS new_rows
+    FOR EACH STATEMENT WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_dag._template_own();

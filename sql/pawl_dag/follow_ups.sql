@@ -69,12 +69,6 @@ DECLARE
     fired constant boolean := pawl.fired_by('AFTER UPDATE STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
 BEGIN
-    -- what workers do keeps a step in flight
-    IF NOT EXISTS (SELECT FROM new_steps n
-                    WHERE n.state NOT IN ('in_progress', 'enqueued_for_orchestration',
-            'enqueued_as_error_for_orchestration')) THEN
-        RETURN NULL;
-    END IF;
     -- The lock order of the pack: see docs/dag.md, Locks. Sessions that draw edges or add steps wait here.
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT n.task_uuid FROM new_steps n)
         ORDER BY t.task_uuid FOR NO KEY UPDATE;
@@ -125,9 +119,14 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._steps_moved() IS 'internal: what follows from the state changes of steps';
 
+-- Nothing follows from what workers do, which keeps a step in flight, and an orchestrator does itself what follows:
+-- else this calls pawl_dag._steps_moved as a trigger.
+CREATE FUNCTION pawl_dag._steps_written() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+AS 'MODULE_PATHNAME', 'pawl_dag_steps_written';
+COMMENT ON FUNCTION pawl_dag._steps_written() IS 'internal: lets follow what state changes of steps mean';
 CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_dag.steps REFERENCING OLD TABLE AS old_steps NEW TABLE AS new_steps
-    FOR EACH STATEMENT WHEN (NOT pawl_dag._orchestrating())
-    EXECUTE FUNCTION pawl_dag._steps_moved();
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._steps_written();
 
 -- No two steps of a task have the same name. A unique index would say so at each of the state changes of a step, and a
 -- name never moves; so it is looked up when steps are written, with the task locked: of two sessions that add steps to
@@ -250,26 +249,21 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._task_entered() IS
 'internal: stamps a task with the time it enters a state, and says when it could be stale';
-CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_dag.tasks
-    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
-                       AND (NEW.entered_at IS NOT DISTINCT FROM OLD.entered_at OR NEW.watch_at IS NULL
-                            OR NEW.state = ANY ('{pending,blocked_by_failures,complete,error,cancelled,'
-                                'resolved_manually}')))
-    EXECUTE FUNCTION pawl_dag._task_entered();
-CREATE TRIGGER watched BEFORE UPDATE OF deadline_at, entered_at, stale_after ON pawl_dag.tasks
-    FOR EACH ROW WHEN (OLD.state IS NOT DISTINCT FROM NEW.state AND (OLD.deadline_at, OLD.entered_at,
-        OLD.stale_after) IS DISTINCT FROM (NEW.deadline_at, NEW.entered_at, NEW.stale_after))
-    EXECUTE FUNCTION pawl_dag._task_entered();
 
--- What a step's move does to its own row.
-CREATE FUNCTION pawl_dag._step_entered() RETURNS trigger
+-- What an UPDATE does to its own row, and whether it may: these decide which of the functions named ..._by_sql,
+-- _needs_condition, _operators_only and _task_entered a row needs, and call them as triggers.
+CREATE FUNCTION pawl_dag._task_written() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE SECURITY INVOKER
-AS 'MODULE_PATHNAME', 'pawl_dag_step_entered';
-COMMENT ON FUNCTION pawl_dag._step_entered() IS 'internal: what a step remembers of the state it enters';
-CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_dag.steps
-    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
-        AND NEW.state = ANY ('{in_progress,enqueued_as_error_for_orchestration,waiting_for_retry}'))
-    EXECUTE FUNCTION pawl_dag._step_entered();
+AS 'MODULE_PATHNAME', 'pawl_dag_task_written';
+COMMENT ON FUNCTION pawl_dag._task_written() IS 'internal: checks an UPDATE of a task, and sets its times';
+CREATE TRIGGER checked BEFORE UPDATE ON pawl_dag.tasks FOR EACH ROW EXECUTE FUNCTION pawl_dag._task_written();
+
+CREATE FUNCTION pawl_dag._step_written() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+AS 'MODULE_PATHNAME', 'pawl_dag_step_written';
+COMMENT ON FUNCTION pawl_dag._step_written() IS
+'internal: checks an UPDATE of a step, and sets what it remembers of the state it enters';
+CREATE TRIGGER checked BEFORE UPDATE ON pawl_dag.steps FOR EACH ROW EXECUTE FUNCTION pawl_dag._step_written();
 
 -- A lease does not outlive the time that the step may take: then pawl.reap returns the step to its queue, however often
 -- its worker sends heartbeats.

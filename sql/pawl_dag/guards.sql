@@ -8,11 +8,23 @@ COMMENT ON FUNCTION pawl_dag.has_no_steps(pawl_dag.tasks, pawl_dag.tasks) IS
 Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
 Example: SELECT pawl_dag.has_no_steps(t, t) FROM pawl_dag.tasks t';
 
+-- A turn of the orchestrator enqueues steps before it moves their task, by one write: then none is left to wait.
+CREATE FUNCTION pawl_dag._enqueued_in_turn(task uuid) RETURNS boolean
+LANGUAGE c STABLE PARALLEL RESTRICTED STRICT SECURITY INVOKER
+AS 'MODULE_PATHNAME', 'pawl_dag_enqueued_in_turn';
+COMMENT ON FUNCTION pawl_dag._enqueued_in_turn(uuid) IS
+'internal: the turn of the orchestrator that writes this task has enqueued steps of it';
+
 CREATE FUNCTION pawl_dag.has_ready_steps(old pawl_dag.tasks, new pawl_dag.tasks) RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
-AS $function$BEGIN RETURN new.steps_ready OPERATOR(pg_catalog.>) 0; END$function$;
+LANGUAGE plpgsql STABLE PARALLEL RESTRICTED CALLED ON NULL INPUT SECURITY INVOKER
+AS $function$
+BEGIN
+    RETURN new.steps_ready OPERATOR(pg_catalog.>) 0 OR pawl_dag._enqueued_in_turn(new.task_uuid);
+END
+$function$;
 COMMENT ON FUNCTION pawl_dag.has_ready_steps(pawl_dag.tasks, pawl_dag.tasks) IS
-'Guard: a step of the task waits to be enqueued. old, new: the row before and after.
+'Guard: a step of the task waits to be enqueued, or the orchestrator enqueues it in this transaction. old, new: the
+row before and after.
 Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
 Example: SELECT pawl_dag.has_ready_steps(t, t) FROM pawl_dag.tasks t';
 

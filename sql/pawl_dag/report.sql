@@ -82,6 +82,10 @@ BEGIN
     PERFORM pawl.check_batch(claim.batch, 10000), pawl.check_lease(claim.lease);
     IF coalesce(claim.processor, '') = '' THEN
         PERFORM pawl.raise('PW004', 'no processor given', NULL, 'processor => ''...''');
+    ELSIF claim.namespace = 'sql:' AND NOT pawl_dag._runs_sql() THEN
+        PERFORM pawl.raise('42501', 'permission denied to claim from the namespace "sql:"',
+            'Its steps are SQL functions; only roles that may run these claim them.',
+            'select * from pawl_dag.run_sql_steps()');
     END IF;
     IF claim.orchestrate IS NOT NULL THEN
         PERFORM FROM pawl_dag.orchestrate(pawl.check_batch(claim.orchestrate, 10000, 'orchestrate'));
@@ -107,8 +111,8 @@ limited by the timeout of the step. orchestrate: advance at most this many tasks
 claim these steps instead, each the text of an array of task and step: array[array[task_uuid, step_uuid]::text].
 Returns task_uuid, step_uuid, name, handler, handler_options, fence (the fencing token), attempts (this one
 included), and context, parents, correlation_id, traceparent and tracestate as pawl_dag.step_inputs.
-Errors: PW004 no processor given; 22023 batch, orchestrate or lease out of range. Privileges: pawl_admin,
-pawl_operator, pawl_worker.
+Errors: PW004 no processor given; 22023 batch, orchestrate or lease out of range; 42501 steps of SQL functions, which
+only pawl_dag.run_sql_steps and work_sql_steps run. Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT step_uuid, handler, context FROM pawl_dag.claim(''worker 1'', batch => 10)';
 
 -- Seconds, or a date as HTTP or ISO 8601 writes it.
@@ -134,10 +138,14 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._retry_after(jsonb) IS
 'internal: a wait that was asked for, in seconds or as a date; one that is past is 0; null: it is neither';
 
--- An element of a report as it was read. problem: what is wrong with its form; null:
--- nothing. place: of the step's row, once it is locked.
+CREATE FUNCTION pawl_dag._as_uuid(value text) RETURNS uuid
+LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+AS 'MODULE_PATHNAME', 'pawl_dag_as_uuid';
+COMMENT ON FUNCTION pawl_dag._as_uuid(text) IS 'internal: the text as a uuid; null: it is none';
+
+-- An element of a report as it was read. problem: what is wrong with its form; null: nothing.
 CREATE TYPE pawl_dag._reported AS (n integer, task uuid, step uuid, fence bigint, failed boolean, result jsonb,
-    error jsonb, permanent boolean, wait interval, problem text, place tid);
+    error jsonb, permanent boolean, wait interval, problem text);
 COMMENT ON TYPE pawl_dag._reported IS 'internal: an element of a report';
 
 CREATE FUNCTION pawl_dag._read_reports(results jsonb) RETURNS pawl_dag._reported[]
@@ -146,8 +154,6 @@ SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET jit = off
 AS $function$
-DECLARE
-    uuid_form constant text := E'^(([0-9a-f]{4}-?){7}[0-9a-f]{4}|\\{([0-9a-f]{4}-?){7}[0-9a-f]{4}\\})$';
 BEGIN
     RETURN (SELECT
         coalesce(array_agg(ROW(r.n, r.task, r.step, CASE WHEN r.has_token THEN (r.e ->> 'fence')::bigint END, r.failed,
@@ -162,11 +168,10 @@ BEGIN
                     WHEN r.permanent NOT IN ('true', 'false', 'null')
                         THEN '22023 permanent of an error must be true or false'
                     WHEN r.asked <> 'null' AND w.wait IS NULL
-                        THEN '22023 retry_after of an error must be a number of seconds from 0 on, or a date' END,
-               NULL)::pawl_dag._reported ORDER BY r.n), '{}')
+                        THEN '22023 retry_after of an error must be a number of seconds from 0 on, or a date'
+            END)::pawl_dag._reported ORDER BY r.n), '{}')
       FROM (SELECT x.e, x.n::integer,
-          CASE WHEN x.e ->> 'task_uuid' ~* uuid_form THEN (x.e ->> 'task_uuid')::uuid END AS task,
-                   CASE WHEN x.e ->> 'step_uuid' ~* uuid_form THEN (x.e ->> 'step_uuid')::uuid END AS step,
+                   pawl_dag._as_uuid(x.e ->> 'task_uuid') AS task, pawl_dag._as_uuid(x.e ->> 'step_uuid') AS step,
                    coalesce(x.e ->> 'fence' ~ '^[0-9]{1,18}$', false) AS has_token,
                    coalesce(jsonb_typeof(x.e -> 'error'), 'null') <> 'null' AS failed,
                    coalesce(jsonb_typeof(x.e -> 'result'), 'null') <> 'null' AS has_result,
@@ -178,24 +183,36 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._read_reports(jsonb) IS 'internal: the elements of a report, in their order';
 
--- A row that is locked stays where it is, and the transitions have no guards that could move it.
-CREATE FUNCTION pawl_dag._move_reported(reports pawl_dag._reported[]) RETURNS void
+-- Only steps that this processor has are written, in the order of their keys; of two results for one step the first is
+-- taken. What makes a step its own stands in a CASE: as a condition it would imply that of the index of leases, which
+-- seems the smallest where no step is leased when statistics are made, and has a dead entry for each step since.
+CREATE FUNCTION pawl_dag._record_reported(reports pawl_dag._reported[], worker text) RETURNS integer[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET jit = off
 AS $function$
+DECLARE
+    recorded integer[];
 BEGIN
-    UPDATE pawl_dag.steps s SET state = 'enqueued_for_orchestration', result = r.result, error = NULL
-      FROM unnest(reports) r WHERE NOT r.failed AND s.ctid = r.place;
-    UPDATE pawl_dag.steps s SET state = 'enqueued_as_error_for_orchestration', error = r.error, permanent = r.permanent,
-        backoff_request = r.wait
-      FROM unnest(reports) r WHERE r.failed AND s.ctid = r.place;
+    WITH written AS (
+        UPDATE pawl_dag.steps s
+           SET state = CASE WHEN r.failed THEN 'enqueued_as_error_for_orchestration'
+                   ELSE 'enqueued_for_orchestration' END,
+               result = CASE WHEN r.failed THEN s.result ELSE r.result END,
+               error = CASE WHEN r.failed THEN r.error END,
+               permanent = CASE WHEN r.failed THEN r.permanent ELSE s.permanent END,
+               backoff_request = CASE WHEN r.failed THEN r.wait ELSE s.backoff_request END
+          FROM (SELECT DISTINCT ON (x.task, x.step) x.* FROM unnest(reports) x WHERE x.problem IS NULL
+                ORDER BY x.task, x.step, x.n) r
+         WHERE s.task_uuid = r.task AND s.step_uuid = r.step
+           AND CASE WHEN s.state = 'in_progress' THEN s.fence = r.fence AND s.worker_uuid::text = lower(worker)
+               AND s.lease_until > clock_timestamp() ELSE false END
+        RETURNING r.n)
+    SELECT coalesce(array_agg(w.n), '{}') INTO recorded FROM written w;
+    RETURN recorded;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._move_reported(pawl_dag._reported[]) IS
-'internal: stores the results of steps whose rows the caller has locked';
+COMMENT ON FUNCTION pawl_dag._record_reported(pawl_dag._reported[], text) IS
+'internal: stores the results of steps that the worker has; the numbers of the elements that were stored';
 
 CREATE FUNCTION pawl_dag.report(results jsonb, processor text DEFAULT NULL)
 RETURNS TABLE (task_uuid uuid, step_uuid uuid, ok boolean, state text, problem text)
@@ -203,8 +220,11 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER 
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
 SET jit = off
 SET pawl.event = ''
+SET pawl.events = ''
 SET pawl.token = ''
 AS $function$
 #variable_conflict use_column
@@ -212,6 +232,8 @@ DECLARE
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
     worker constant text := coalesce(report.processor, nullif(caller, ''));
     reports pawl_dag._reported[];
+    readable pawl_dag._reported[];
+    recorded integer[] := '{}';
     said text;
 BEGIN
     IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
@@ -223,44 +245,39 @@ BEGIN
         PERFORM pawl.raise('PW004', 'reports require a processor', NULL, 'processor => ''...''');
     END IF;
     reports := pawl_dag._read_reports(results);
-    -- Only steps that this processor has are locked, in the order of their keys; of two
-    -- results for one step the first is taken.
-    SELECT coalesce(
-                array_agg(ROW(r.n, r.task, r.step, r.fence, r.failed, r.result, r.error, r.permanent, r.wait, r.problem,
-                    l.place)::pawl_dag._reported ORDER BY r.n), '{}')
-      INTO reports FROM unnest(reports) r
-      LEFT JOIN (SELECT k.n, s.place
-                   FROM (SELECT DISTINCT ON (x.task, x.step) x.* FROM unnest(reports) x WHERE x.problem IS NULL
-                       ORDER BY x.task, x.step, x.n) k
-                  CROSS JOIN LATERAL (SELECT x.ctid AS place FROM pawl_dag.steps x
-                                       WHERE x.task_uuid = k.task AND x.step_uuid = k.step AND x.state = 'in_progress'
-                                           AND x.fence = k.fence
-                      AND x.worker_uuid::text = lower(worker) AND x.lease_until > clock_timestamp()
-          FOR NO KEY UPDATE) s) l ON l.n = r.n;
     PERFORM set_config('pawl.processor', worker, true);
     BEGIN
-        PERFORM pawl_dag._move_reported(reports);
+        recorded := pawl_dag._record_reported(reports, worker);
     EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
         IF pawl.is_transient(SQLSTATE) THEN
             RAISE;
         END IF;
         -- One of them is in the way: its lease has ended since, it contradicts itself, a
         -- trigger rejects it. So each alone.
+        readable := ARRAY(SELECT r FROM unnest(reports) r WHERE r.problem IS NULL);
         FOR i IN 1 .. cardinality(reports) LOOP
-            CONTINUE WHEN reports[i].place IS NULL;
+            CONTINUE WHEN EXISTS (SELECT FROM unnest(readable) x
+                WHERE x.task = reports[i].task AND x.step = reports[i].step AND x.n < i);
             BEGIN
-                PERFORM pawl_dag._move_reported(reports[i:i]);
+                recorded := recorded || pawl_dag._record_reported(reports[i:i], worker);
             EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
                 IF pawl.is_transient(SQLSTATE) THEN
                     RAISE;
                 END IF;
                 GET STACKED DIAGNOSTICS said = MESSAGE_TEXT;
                 reports[i].problem := SQLSTATE || ' ' || said;
-                reports[i].place := NULL;
             END;
         END LOOP;
     END;
     PERFORM set_config('pawl.processor', caller, true);
+    IF cardinality(recorded) = cardinality(reports) THEN
+        RETURN QUERY
+            SELECT r.task, r.step, true, s.state, NULL::text
+              FROM unnest(reports) r
+              LEFT JOIN pawl_dag.steps s ON s.task_uuid = r.task AND s.step_uuid = r.step
+             ORDER BY r.n;
+        RETURN;
+    END IF;
     -- By what is stored now, so the second of two equal results is the recorded one.
     RETURN QUERY
         SELECT r.task, r.step, v.problem IS NULL, s.state, v.problem
@@ -268,7 +285,7 @@ BEGIN
           LEFT JOIN pawl_dag.steps s ON s.task_uuid = r.task AND s.step_uuid = r.step
          CROSS JOIN LATERAL (SELECT CASE
                    WHEN r.problem IS NOT NULL THEN r.problem
-                   WHEN r.place IS NOT NULL THEN NULL
+                   WHEN r.n = ANY (recorded) THEN NULL
                    WHEN s.step_uuid IS NULL THEN 'P0002 there is no such step'
                    WHEN s.fence <> r.fence THEN 'PW005 the step was claimed again or released'
                    WHEN s.state = 'in_progress'

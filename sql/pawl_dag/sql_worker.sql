@@ -3,26 +3,25 @@
 -- own, so a function that takes its session with it, or runs into a timeout, has used one.
 
 -- The handler is sql:<schema>.<function>; the function takes (context jsonb, inputs jsonb) and returns jsonb.
-CREATE FUNCTION pawl_dag._call_handler(handler text, context jsonb, inputs jsonb) RETURNS jsonb
+CREATE FUNCTION pawl_dag._call_handler(handler text, definer name, context jsonb, inputs jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     -- a name with a schema only: search_path is no user's here
     function_of_it regprocedure := to_regprocedure(substr(handler, 5) || '(jsonb,jsonb)');
-    result jsonb;
 BEGIN
     IF function_of_it IS NULL THEN
         PERFORM pawl.raise('42883', format('no function %s(jsonb, jsonb)', substr(handler, 5)),
             'A handler "sql:..." must name a function with its schema.',
             'create function my_schema.my_step(context jsonb, inputs jsonb) returns jsonb ...');
     END IF;
-    EXECUTE format('SELECT to_jsonb(%s($1, $2))', function_of_it::oid::regproc) INTO result USING context, inputs;
-    RETURN result;
+    RETURN pawl.call_as_definer(definer, function_of_it,
+        format('SELECT to_jsonb(%s($1, $2))', function_of_it::oid::regproc), NULL::jsonb, context, inputs);
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._call_handler(text, jsonb, jsonb) IS
-'internal: calls the function that a handler names; 42883: there is none';
+COMMENT ON FUNCTION pawl_dag._call_handler(text, name, jsonb, jsonb) IS
+'internal: calls the function that a handler names, as pawl.call_as_definer does; 42883: there is none';
 
 -- Runs a step that this worker has, and writes what came of it. The step's row is locked by the caller.
 CREATE FUNCTION pawl_dag._run_step(step pawl_dag.steps, worker text) RETURNS void
@@ -37,7 +36,7 @@ DECLARE
     trace_state text;
     context jsonb;
     inputs jsonb;
-    named boolean;
+    definer name;
     answer jsonb;
     problem jsonb;
     said text;
@@ -46,9 +45,11 @@ DECLARE
 BEGIN
     SELECT i.context, (SELECT coalesce(jsonb_object_agg(p.name, p.value -> 'result'), '{}')
         FROM jsonb_each(i.parents) p(name, value)),
-           EXISTS (SELECT FROM pawl_dag.tasks t JOIN pawl_dag.template_steps x ON x.template_uuid = t.template_uuid
-                    WHERE t.task_uuid = step.task_uuid AND x.handler = step.handler), i.traceparent, i.tracestate
-      INTO context, inputs, named, trace, trace_state
+           (SELECT p.created_by FROM pawl_dag.tasks t JOIN pawl_dag.templates p ON p.template_uuid = t.template_uuid
+             WHERE t.task_uuid = step.task_uuid AND EXISTS (SELECT FROM pawl_dag.template_steps x
+                       WHERE x.template_uuid = t.template_uuid AND x.handler = step.handler)),
+           i.traceparent, i.tracestate
+      INTO context, inputs, definer, trace, trace_state
       FROM pawl_dag.step_inputs(ARRAY[step.task_uuid], ARRAY[step.step_uuid]) i;
     IF step.map_of IS NOT NULL THEN
         inputs := inputs || jsonb_build_object('item', step.handler_options -> 'item', 'index', step.map_index);
@@ -61,13 +62,12 @@ BEGIN
     FOR try IN 1..6 LOOP
         problem := NULL;
         BEGIN
-            -- The role that runs this can have more rights than a role that writes steps,
-            -- so the function is one that the task's template names.
-            IF NOT named THEN
+            -- It runs with the rights of the role that defined the template, so it is one that the template names.
+            IF definer IS NULL THEN
                 PERFORM pawl.raise('42501', format('no step of the task''s template has the handler %s', step.handler),
                     NULL, 'name it in the template: select pawl_dag.define_template(...)');
             END IF;
-            answer := pawl_dag._call_handler(step.handler, context, inputs);
+            answer := pawl_dag._call_handler(step.handler, definer, context, inputs);
             EXIT;
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             -- what the server asks of everybody is not the step's failure
@@ -119,7 +119,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag.run_sql_steps(integer) IS
 'Runs enqueued steps whose handler is sql:<schema>.<function>, a function (context jsonb, inputs jsonb) returning
-jsonb, with the rights of the caller and in its transaction; pawl_dag.work_sql_steps is the duty. A function that
+jsonb, in the transaction of the caller and with the rights that pawl.call_as_definer gives to functions of the role
+that defined the template; pawl_dag.work_sql_steps is the duty. A function that
 raises an error is rolled back alone and its step fails; so does one with six conflicts (SQLSTATE 40...) in a READ
 COMMITTED transaction. Its search_path is pg_catalog unless it sets its own. inputs of a mapped step also have
 "item" and "index".

@@ -23,11 +23,14 @@ CREATE TABLE pawl_dag.templates (
     steps_total integer NOT NULL,
     steps_ready integer NOT NULL,
     created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    created_by name NOT NULL DEFAULT CURRENT_USER,
     UNIQUE (namespace, name, version)
 );
 COMMENT ON TABLE pawl_dag.templates IS
 'workflows in versions; written by pawl_dag.define_template, never changed afterwards';
 COMMENT ON COLUMN pawl_dag.templates.content_hash IS 'SHA-256 of the configuration';
+COMMENT ON COLUMN pawl_dag.templates.created_by IS
+'the role that defined it; SQL functions of its steps run as pawl.call_as_definer runs functions that it named';
 COMMENT ON COLUMN pawl_dag.templates.steps_ready IS 'steps without parents';
 
 -- The times in a state after which a task is stale: the template's own, else these.

@@ -142,7 +142,13 @@ COMMENT ON FUNCTION pawl_saga._function(text, text) IS 'internal: a function by 
 CREATE FUNCTION pawl_saga._ask(function text, argument jsonb, definer name) RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_ask';
 COMMENT ON FUNCTION pawl_saga._ask(text, jsonb, name) IS
-'internal: calls a decider or controller with the right role; 42501: in a security-restricted operation';
+'internal: calls a decider or controller with the role that pawl.call_as_definer chooses for the role of the session;
+42501: in a security-restricted operation';
+
+CREATE FUNCTION pawl_saga._may_ask(definer name) RETURNS boolean
+LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_saga_may_ask';
+COMMENT ON FUNCTION pawl_saga._may_ask(name) IS
+'internal: whether the role of the session may call functions that a role named in a definition';
 
 -- Stops a flow: nothing more is begun in it, and it will end in FAILURE.
 CREATE FUNCTION pawl_saga._break(flow uuid, problem jsonb) RETURNS void

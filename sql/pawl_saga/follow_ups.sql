@@ -118,6 +118,41 @@ CREATE TRIGGER kept_progress BEFORE UPDATE OF progress, progress_details ON pawl
                            OR OLD.progress_details IS DISTINCT FROM NEW.progress_details))
     EXECUTE FUNCTION pawl_saga._task_kept();
 
+-- Work of SQL functions is theirs: it is begun and ended by roles that may run them.
+CREATE FUNCTION pawl_saga._runs_sql() RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT has_function_privilege(current_user, 'pawl_saga.run_sql_tasks(integer)', 'EXECUTE')
+$function$;
+COMMENT ON FUNCTION pawl_saga._runs_sql() IS 'internal: the current user may run SQL functions';
+
+-- A lease that is over ends by pawl.reap, which all may call.
+CREATE FUNCTION pawl_saga._sql_task_by_sql() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks');
+BEGIN
+    IF (OLD.lease_until <= clock_timestamp() AND NEW.state NOT IN ('SUCCESS', 'REVERTED')
+            AND coalesce(NEW.worker, OLD.worker) = OLD.worker
+            AND coalesce(NEW.lease_until, OLD.lease_until) = OLD.lease_until) IS NOT TRUE THEN
+        PERFORM pawl.raise('42501', format('permission denied to change task "%s" of flow %s', NEW.name,
+            NEW.flow_uuid), 'Its handler is a SQL function; only roles that may run these begin and end it.',
+            'select * from pawl_saga.run_sql_tasks()');
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._sql_task_by_sql() IS
+'internal: rejects changes of tasks of SQL functions by roles that may not run these; 42501';
+CREATE TRIGGER by_sql_function BEFORE UPDATE ON pawl_saga.tasks
+    FOR EACH ROW WHEN (NEW.queue OPERATOR(pg_catalog.=) 'sql:'
+        AND (OLD.state = ANY ('{RUNNING,REVERTING}') OR NEW.state = ANY ('{RUNNING,REVERTING}'))
+        AND NOT pawl_saga._runs_sql())
+    EXECUTE FUNCTION pawl_saga._sql_task_by_sql();
+
 -- A lost worker is the only move of a task from a state to itself.
 CREATE FUNCTION pawl_saga._worker_lost() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -138,21 +173,20 @@ CREATE TRIGGER lost BEFORE UPDATE OF state ON pawl_saga.tasks
     FOR EACH ROW WHEN (OLD.state IS NOT DISTINCT FROM NEW.state AND OLD.worker IS NOT NULL)
     EXECUTE FUNCTION pawl_saga._worker_lost();
 
+-- What follows from the ends of atoms, which are ordered by flow and node. of_tasks: they are tasks, else retries.
+-- by_duty: a failure among them is no report of its worker.
 -- SECURITY DEFINER: those who report a result may not write the counters and decisions that follow from it.
-CREATE FUNCTION pawl_saga._atoms_moved() RETURNS trigger
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+CREATE FUNCTION pawl_saga._follow_up(moved_flows uuid[], moved_nodes integer[], moved_states text[],
+    moved_blockers integer[], moved_intentions text[], moved_failures jsonb[], of_tasks boolean, by_duty boolean)
+    RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 SET plan_cache_mode = force_generic_plan
-SET enable_nestloop = off
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
 DECLARE
-    fired constant boolean := pawl.fired_by('AFTER UPDATE STATEMENT',
-        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks', 'pawl_saga.retries');
-    moved_flows uuid[]; moved_nodes integer[]; moved_states text[]; moved_blockers integer[]; moved_intentions text[];
-    moved_failures jsonb[];
     passed_flows uuid[]; passed_nodes integer[];
     undone_flows uuid[]; undone_nodes integer[];
     ready_flows uuid[] := '{}'; ready_nodes integer[] := '{}';
@@ -161,19 +195,6 @@ DECLARE
     began uuid[] := '{}';  -- flows in which something can be claimed for sure
     outermost boolean;
 BEGIN
-    -- planned for the rows of the first statement and kept: a nested loop would compare
-    -- every old row with every new one of a large decision
-    SELECT array_agg(n.flow_uuid ORDER BY n.flow_uuid, n.node), array_agg(n.node ORDER BY n.flow_uuid, n.node),
-        array_agg(n.state ORDER BY n.flow_uuid, n.node),
-           array_agg(n.blockers ORDER BY n.flow_uuid, n.node), array_agg(n.intention ORDER BY n.flow_uuid, n.node),
-           array_agg(n.failure ORDER BY n.flow_uuid, n.node)
-      INTO moved_flows, moved_nodes, moved_states, moved_blockers, moved_intentions, moved_failures
-      FROM new_atoms n JOIN old_atoms o ON o.flow_uuid = n.flow_uuid AND o.node = n.node
-     WHERE o.state <> n.state AND n.state IN ('SUCCESS', 'FAILURE', 'REVERTED', 'REVERT_FAILURE', 'IGNORE');
-    IF moved_flows IS NULL THEN
-        RETURN NULL;
-    END IF;
-    PERFORM set_config('enable_nestloop', 'on', true);
     -- users' functions are not called where they could stop other flows than their own
     outermost := pawl_saga._follow(moved_flows[1] <> moved_flows[cardinality(moved_flows)]);
     IF outermost THEN
@@ -205,14 +226,8 @@ BEGIN
     END IF;
     IF moved_states && '{FAILURE,REVERT_FAILURE}' THEN
         began := '{}';
-        -- a failure that is no report of the worker: a duty recorded it
-        IF TG_TABLE_NAME = 'tasks' THEN
-            IF EXISTS (SELECT FROM new_atoms n JOIN old_atoms o ON o.flow_uuid = n.flow_uuid AND o.node = n.node
-                        WHERE n.state = 'FAILURE' AND o.state = 'RUNNING'
-                          AND (o.worker IS NULL OR o.lease_until <= clock_timestamp()
-                    OR o.timeout_at <= clock_timestamp())) THEN
-                PERFORM pawl_saga._follow(true);
-            END IF;
+        IF by_duty THEN
+            PERFORM pawl_saga._follow(true);
         END IF;
         FOR failed IN
             SELECT m.flow, m.node, m.state, m.failure
@@ -228,7 +243,7 @@ BEGIN
         END LOOP;
     END IF;
     -- atoms that finished after it was decided that they are reverted
-    IF TG_TABLE_NAME = 'tasks' AND moved_intentions && '{REVERT}' AND moved_states && '{SUCCESS,FAILURE}' THEN
+    IF of_tasks AND moved_intentions && '{REVERT}' AND moved_states && '{SUCCESS,FAILURE}' THEN
         UPDATE pawl_saga.tasks t SET due_at = NULL
           FROM unnest(moved_flows, moved_nodes) m(flow, node)
           JOIN pawl_saga.flows f ON f.flow_uuid = m.flow AND f.state = 'RUNNING' AND NOT f.broken
@@ -236,7 +251,7 @@ BEGIN
              AND t.due_at IS NOT NULL
            AND (t.state = 'SUCCESS' OR t.state = 'FAILURE' AND pawl_saga._is_decided(t.flow_uuid, t.node));
     END IF;
-    IF TG_TABLE_NAME = 'retries' AND moved_intentions && '{REVERT}' AND moved_states && '{SUCCESS,FAILURE}' THEN
+    IF NOT of_tasks AND moved_intentions && '{REVERT}' AND moved_states && '{SUCCESS,FAILURE}' THEN
         began := '{}';
         PERFORM pawl_saga._examine(m.flow, m.node)
             FROM unnest(moved_flows, moved_nodes, moved_states) m(flow, node, state)
@@ -249,15 +264,20 @@ BEGIN
         END IF;
         PERFORM pawl_saga._followed();
     END IF;
-    RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._atoms_moved() IS 'internal: what follows from the state changes of atoms';
+COMMENT ON FUNCTION pawl_saga._follow_up(uuid[], integer[], text[], integer[], text[], jsonb[], boolean, boolean) IS
+'internal: what follows from the ends of atoms';
+
+-- Calls pawl_saga._follow_up when a statement ended atoms.
+CREATE FUNCTION pawl_saga._atoms_ended() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_saga_atoms_ended';
+COMMENT ON FUNCTION pawl_saga._atoms_ended() IS 'internal: what follows from the state changes of atoms';
 
 CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_saga.tasks REFERENCING OLD TABLE AS old_atoms NEW TABLE AS new_atoms
-    FOR EACH STATEMENT EXECUTE FUNCTION pawl_saga._atoms_moved();
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl_saga._atoms_ended();
 CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_saga.retries REFERENCING OLD TABLE AS old_atoms NEW TABLE AS new_atoms
-    FOR EACH STATEMENT EXECUTE FUNCTION pawl_saga._atoms_moved();
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl_saga._atoms_ended();
 
 -- What a flow in which no work is in progress comes to; null: it waits for a time, a signal or an answer; READY:
 -- something can be begun, and was not.

@@ -42,7 +42,7 @@ COMMENT ON FUNCTION pawl_saga._leaves_questions() IS
 'internal: whether questions to users'' functions are left for later';
 
 -- Called where a user's function is about to be asked, and nowhere else. A flow that lost a worker may have lost it
--- to this very function.
+-- to this very function. A session that may not call functions of the definer leaves them to those that may.
 CREATE FUNCTION pawl_saga._left_question(flow uuid, node integer, failure jsonb) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -50,7 +50,9 @@ SET enable_seqscan = off
 AS $function$
 BEGIN
     IF NOT pawl_saga._leaves_questions()
-       AND NOT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.losses > 0) THEN
+       AND NOT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.losses > 0)
+       AND (SELECT pawl_saga._may_ask(d.created_by) FROM pawl_saga.flows f
+              JOIN pawl_saga.definitions d ON d.definition_uuid = f.definition_uuid WHERE f.flow_uuid = flow) THEN
         RETURN false;
     END IF;
     INSERT INTO pawl_saga.questions AS q (flow_uuid, node, place, failure)

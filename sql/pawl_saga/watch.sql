@@ -10,7 +10,7 @@ r.revert_failure, NULL, NULL, NULL, r.dropped FROM pawl_saga.retries r;
 COMMENT ON VIEW pawl_saga.atoms IS 'tasks and retries of flows; order by node for the order of the definition';
 
 CREATE VIEW pawl_saga.timeline AS
-SELECT l.flow_uuid, l.created_at, l.id, '$flow' AS who, l.from_state, l.to_state, l.event, l.processor, l.metadata
+SELECT l.flow_uuid, l.created_at, l.id, '$flow' AS subject, l.from_state, l.to_state, l.event, l.processor, l.metadata
 FROM pawl_saga.flow_transitions l
 UNION ALL
 SELECT l.flow_uuid, l.created_at, l.id, t.name, l.from_state, l.to_state, l.event, l.processor, l.metadata
@@ -18,7 +18,16 @@ SELECT l.flow_uuid, l.created_at, l.id, t.name, l.from_state, l.to_state, l.even
 UNION ALL
 SELECT l.flow_uuid, l.created_at, l.id, r.name, l.from_state, l.to_state, l.event, l.processor, l.metadata
   FROM pawl_saga.retry_transitions l JOIN pawl_saga.retries r ON r.flow_uuid = l.flow_uuid AND r.node = l.node;
-COMMENT ON VIEW pawl_saga.timeline IS 'every transition of a flow and its atoms; order by created_at, id';
+COMMENT ON VIEW pawl_saga.timeline IS
+'every transition of a flow and its atoms: subject is $flow, or the name of the atom; order by created_at, id';
+
+CREATE VIEW pawl_saga.engines AS
+SELECT f.flow_uuid, f.name, f.state AS flow_state, r.run, r.state, r.began_at, r.ended_at
+  FROM pawl_saga.runs r JOIN pawl_saga.flows f ON f.flow_uuid = r.flow_uuid;
+COMMENT ON VIEW pawl_saga.engines IS
+'the engine of each run of a flow: state is WAITING while the run goes on and its outcome once it ended (SUCCESS, '
+'REVERTED, FAILURE or SUSPENDED); the states between are passed through in one statement. began_at, ended_at: of the '
+'run; ended_at is null while it goes on. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader';
 
 CREATE FUNCTION pawl_saga.progress(flow uuid, node integer, fence bigint, progress double precision,
         details jsonb DEFAULT NULL, processor text DEFAULT NULL) RETURNS void

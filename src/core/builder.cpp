@@ -4,10 +4,6 @@
 namespace pawl::core {
 namespace {
 
-std::string quote(std::string_view name) {
-    return "\"" + std::string(name) + "\"";
-}
-
 [[noreturn]] void too_deep(Place where) {
     throw Error("composite states are nested more than " + std::to_string(max_nesting) + " deep", where, {}, {},
                 "too_deep");

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t none = static_cast<std::size_t>(-1);
 
-std::string quote(std::string_view text) {
+std::string dot_string(std::string_view text) {
     std::string result = "\"";
     for (const char c : text) {
         if (c == '"' || c == '\\') result += '\\';
@@ -128,10 +128,10 @@ void DotWriter::prepare() {
 std::string DotWriter::write(std::string_view name) {
     prepare();
     const std::string& direction = diagram_.direction;
-    out_ = "digraph " + quote(name) + " {\n";
+    out_ = "digraph " + dot_string(name) + " {\n";
     line("graph [rankdir=" + (direction.empty() ? "TB" : direction) +
          ", compound=true, fontname=\"Helvetica\", nodesep=0.45, ranksep=0.55" +
-         (diagram_.title.empty() ? "" : ", labelloc=t, label=" + quote(diagram_.title)) + "]");
+         (diagram_.title.empty() ? "" : ", labelloc=t, label=" + dot_string(diagram_.title)) + "]");
     line("node [shape=box, style=\"rounded,filled\", fontname=\"Helvetica\", fontsize=11, margin=\"0.16,0.08\"]");
     line("edge [fontname=\"Helvetica\", fontsize=9, color=\"#57606a\", fontcolor=\"#424a53\", arrowsize=0.7]");
     write_entry("");
@@ -145,7 +145,7 @@ std::string DotWriter::write(std::string_view name) {
 
 void DotWriter::write_entry(const std::string& in) {
     if (!entered_.contains(in)) return;
-    line(quote("[*] in " + in) +
+    line(dot_string("[*] in " + in) +
          " [shape=circle, label=\"\", width=0.16, style=filled, fillcolor=\"#1f2328\", color=\"#1f2328\"]");
 }
 
@@ -165,7 +165,7 @@ Colours DotWriter::colours_of(const DrawnState& state) {
 void DotWriter::write_state(std::size_t state) {
     if (nodes_[state].cluster) return write_cluster(state);
     const DrawnState& drawn = diagram_.states[state];
-    const std::string id = quote(drawn.id);
+    const std::string id = dot_string(drawn.id);
     if (drawn.kind == StateKind::choice)
         return line(id + " [shape=diamond, label=\"\", width=0.3, height=0.3, fillcolor=white]");
     if (drawn.kind != StateKind::state) {
@@ -178,19 +178,20 @@ void DotWriter::write_state(std::size_t state) {
         for (const std::string& tag : drawn.tags) tags += (tags.empty() ? "" : ", ") + tag;
         label = "<<" + tags + ">>\n" + label;
     }
-    line(id + " [label=" + quote(label) + ", fillcolor=" + quote(colours.fill) + ", color=" + quote(colours.line) +
-         ", fontcolor=" + quote(colours.text) + (nodes_[state].terminal ? ", peripheries=2" : "") +
-         (drawn.description.empty() ? "" : ", tooltip=" + quote(drawn.description)) + "]");
+    line(id + " [label=" + dot_string(label) + ", fillcolor=" + dot_string(colours.fill) +
+         ", color=" + dot_string(colours.line) + ", fontcolor=" + dot_string(colours.text) +
+         (nodes_[state].terminal ? ", peripheries=2" : "") +
+         (drawn.description.empty() ? "" : ", tooltip=" + dot_string(drawn.description)) + "]");
 }
 
 void DotWriter::write_cluster(std::size_t state) {
     const DrawnState& drawn = diagram_.states[state];
     const Colours colours = colours_of(drawn);
-    line("subgraph " + quote("cluster_" + drawn.id) + " {");
+    line("subgraph " + dot_string("cluster_" + drawn.id) + " {");
     ++depth_;
-    line("label=" + quote(drawn.id) + "; style=rounded; fontsize=11; color=" + quote(colours.line) +
-         "; fontcolor=" + quote(colours.text) + (nodes_[state].terminal ? "; peripheries=2" : "") +
-         (drawn.description.empty() ? "" : "; tooltip=" + quote(drawn.description)));
+    line("label=" + dot_string(drawn.id) + "; style=rounded; fontsize=11; color=" + dot_string(colours.line) +
+         "; fontcolor=" + dot_string(colours.text) + (nodes_[state].terminal ? "; peripheries=2" : "") +
+         (drawn.description.empty() ? "" : "; tooltip=" + dot_string(drawn.description)));
     write_entry(drawn.id);
     for (const std::size_t child : nodes_[state].children) write_state(child);
     --depth_;
@@ -221,16 +222,18 @@ void DotWriter::write_transition(const DrawnTransition& transition) {
     if (to == none) {
         if (from == none || diagram_.states[from].kind == StateKind::state)
             return;  // shown by the state's double border
-        line(quote("[*] after " + transition.from) +
+        line(dot_string("[*] after " + transition.from) +
              " [shape=doublecircle, label=\"\", width=0.12, style=filled, fillcolor=\"#1f2328\"]");
     }
-    if (from != none && nodes_[from].cluster && !inside(to, from)) add("ltail=" + quote("cluster_" + transition.from));
-    if (to != none && nodes_[to].cluster && !inside(from, to)) add("lhead=" + quote("cluster_" + transition.to));
+    if (from != none && nodes_[from].cluster && !inside(to, from))
+        add("ltail=" + dot_string("cluster_" + transition.from));
+    if (to != none && nodes_[to].cluster && !inside(from, to)) add("lhead=" + dot_string("cluster_" + transition.to));
     const std::string label = write_label(transition.label);
-    if (!label.empty()) add("label=" + quote(' ' + label + ' '));
+    if (!label.empty()) add("label=" + dot_string(' ' + label + ' '));
     if (!transition.label.after.empty()) add("style=dashed");
-    line((from == none ? quote("[*] in " + transition.in) : quote(diagram_.states[anchor(from)].id)) + " -> " +
-         (to == none ? quote("[*] after " + transition.from) : quote(diagram_.states[anchor(to)].id)) +
+    line((from == none ? dot_string("[*] in " + transition.in) : dot_string(diagram_.states[anchor(from)].id)) +
+         " -> " +
+         (to == none ? dot_string("[*] after " + transition.from) : dot_string(diagram_.states[anchor(to)].id)) +
          (attributes.empty() ? "" : " [" + attributes + "]"));
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace pawl::core {
@@ -29,5 +30,10 @@ public:
     std::string hint;
     std::string code;  // the linter's name for it, e.g. "syntax_error", "no_initial_state"
 };
+
+// The name as a message shows it.
+inline std::string quote(std::string_view name) {
+    return "\"" + std::string(name) + "\"";
+}
 
 }  // namespace pawl::core

@@ -3,17 +3,14 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "compile.hpp"
+#include "concurrency.hpp"
+#include "machine.hpp"
 #include "scanner.hpp"
 
 namespace pawl::core {
 namespace {
 
 constexpr std::string_view kernel_tags[] = {"owned", "error", "waiting"};
-
-std::string quote(std::string_view name) {
-    return "\"" + std::string(name) + "\"";
-}
 
 // Edit distance with exchanged neighbours as one edit, of short words only.
 std::size_t distance(std::string_view a, std::string_view b) {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "builder.hpp"
+#include "code_block.hpp"
 #include "scanner.hpp"
 
 namespace pawl::core {
@@ -344,62 +345,6 @@ void Reader::scale() {
     scan_.skip_blanks();
     if (!scan_.accept_word("width")) scan_.fail("'width'");
     end_of_statement("the end of the line");
-}
-
-}  // namespace
-
-namespace {
-
-std::string_view line_at(std::string_view text, std::size_t start) {
-    return text.substr(start, std::min(text.find('\n', start), text.size()) - start);
-}
-
-// The number of marks that a line begins with.
-std::size_t marks(std::string_view line, char mark) {
-    return std::min(line.find_first_not_of(mark), line.size());
-}
-
-// Extracts a diagram from a Markdown code block (```mermaid, ~~~mermaid or, on some wikis, :::mermaid), and keeps its
-// line numbers. Returns nothing if the text is not such a block. A block without an end reaches to the end of the text.
-std::optional<std::string> inside_code_block(std::string_view text) {
-    std::size_t start = 0;
-    while (start < text.size() && trim(line_at(text, start)).empty()) start += line_at(text, start).size() + 1;
-    if (start >= text.size()) return {};
-    const std::string_view opening = trim(line_at(text, start));
-    const char mark = opening.front();
-    const std::size_t length = marks(opening, mark);
-    const std::string_view info = trim(opening.substr(length));
-    const std::string_view word = info.substr(0, info.find_first_of(" \t"));
-    const bool named = same_word(word, "mermaid") || same_word(word, "{mermaid}");
-    if (length < 3 || !(((mark == '`' || mark == '~') && (named || info.empty())) || (mark == ':' && named))) return {};
-
-    const std::size_t begin = start + line_at(text, start).size();
-    std::string inside(std::count(text.begin(), text.begin() + begin, '\n'), '\n');
-    for (std::size_t at = begin + 1; at < text.size(); at += line_at(text, at).size() + 1) {
-        const std::string_view line = trim(line_at(text, at));
-        if (marks(line, mark) < length || marks(line, mark) < line.size()) continue;
-        const std::size_t rest = at + line_at(text, at).size();
-        if (const std::string_view more = trim(text.substr(rest)); !more.empty()) {
-            Scanner scan(text);
-            scan.back_to(more.data() - text.data());
-            scan.fail("the end of the text after the diagram");
-        }
-        return inside.append(text.substr(begin, at - begin));
-    }
-    return inside.append(text.substr(begin));
-}
-
-std::string with_unix_ends(std::string_view text) {
-    std::string unix_text;
-    unix_text.reserve(text.size());
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] != '\r') {
-            unix_text += text[i];
-        } else if (i + 1 >= text.size() || text[i + 1] != '\n') {
-            unix_text += '\n';
-        }
-    }
-    return unix_text;
 }
 
 }  // namespace

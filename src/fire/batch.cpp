@@ -81,21 +81,23 @@ void add_places(const Batch& batch, const bool* chosen, int n, Parameters& param
                    PointerGetDatum(construct_array(values, n, TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT)));
 }
 
-// "UPDATE table SET assignment FROM the chosen rows", in which each row has its number k.n.
+// "UPDATE table SET assignment FROM the chosen rows", in which each row has its number k.n, and k.to_state if there is
+// a parameter of states.
 const char* update_query(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment,
-                         Parameters& parameters) {
+                         Parameters& parameters, int states_parameter) {
     const Binding& binding = *target.binding;
     const int first = parameters.n + 1;
     if (stay_in_place(target)) {
         add_places(batch, chosen, n, parameters);
+        const char* states = states_parameter > 0 ? psprintf(", pg_catalog.unnest($%d)", states_parameter) : "";
         return psprintf(
-            "UPDATE %s AS %s SET %s FROM pg_catalog.unnest($%d) WITH ORDINALITY AS k(place, n) WHERE %s.ctid "
-            "OPERATOR(pg_catalog.=) k.place",
-            target.table, row_alias, assignment, first, row_alias);
+            "UPDATE %s AS %s SET %s FROM ROWS FROM (pg_catalog.unnest($%d)%s) WITH ORDINALITY AS k(place, %sn) WHERE "
+            "%s.ctid OPERATOR(pg_catalog.=) k.place",
+            target.table, row_alias, assignment, first, states, states_parameter > 0 ? "to_state, " : "", row_alias);
     }
     add_keys(binding, batch, chosen, n, parameters);
     return psprintf("UPDATE %s AS %s SET %s FROM %s WHERE %s", target.table, row_alias, assignment,
-                    unnested_keys(binding, first), key_join(binding));
+                    unnested_keys(binding, first, states_parameter), key_join(binding));
 }
 
 // Stores each row that the UPDATE returned in its step.
@@ -114,10 +116,10 @@ void note_returned(const Target& target, const Batch& batch, const bool* chosen,
     }
 }
 
-// Updates the chosen rows. With `steps`, stores the new version of each there.
+// Updates the chosen rows, in their order. With `steps`, stores the new version of each there.
 int64 update_rows(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment,
-                  Parameters parameters, Step* steps) {
-    const char* query = update_query(target, batch, chosen, n, assignment, parameters);
+                  Parameters parameters, Step* steps, int states_parameter = 0) {
+    const char* query = update_query(target, batch, chosen, n, assignment, parameters, states_parameter);
     if (steps != nullptr)
         query = psprintf("%s RETURNING %s, k.n", query,
                          stay_in_place(target) ? column_list(target, Columns::all) : row_alias);
@@ -143,6 +145,21 @@ const char* name_owner(const Target& target) {
     const AttrNumber attribute = get_attnum(target.binding->root, NameStr(owner.name));
     if (!pg::may_update(target.binding->root, attribute, GetUserId())) return "";
     return psprintf(", %s = %s", quote_identifier(NameStr(owner.name)), column_name(owner));
+}
+
+// The state that each chosen row gets, as an array.
+void add_states(const Binding& binding, const Batch& batch, const bool* chosen, int n, const Step* steps,
+                Parameters& parameters) {
+    auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * n));
+    for (int i = 0, filled = 0; i < batch.n; ++i)
+        if (chosen[i]) values[filled++] = state_parameter(binding, binding.machine->state_text[steps[i].to]);
+    const Oid type = state_parameter_type(binding);
+    char alignment;
+    int16 length;
+    bool by_value;
+    get_typlenbyvalalign(type, &length, &by_value, &alignment);
+    parameters.add(get_array_type(type),
+                   PointerGetDatum(construct_array(values, n, type, length, by_value, alignment)));
 }
 
 bool same_event(const text* one, const text* other) {
@@ -215,23 +232,30 @@ int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& 
     auto* chosen = static_cast<bool*>(palloc(sizeof(bool) * Max(batch.n, 1)));
     auto* done = static_cast<bool*>(palloc0(sizeof(bool) * Max(batch.n, 1)));
     const Binding& binding = *target.binding;
-    const char* assignment = psprintf("%s = %s%s", quote_identifier(NameStr(binding.column)), state_value(target, "$1"),
-                                      returning == Returning::rows ? name_owner(target) : "");
+    const char* column = quote_identifier(NameStr(binding.column));
+    const char* owner = returning == Returning::rows ? name_owner(target) : "";
     int64 moved = 0;
     for (int first = 0; first < batch.n; ++first) {
         if (done[first] || steps[first].to == core::no_state) continue;
         int n = 0;
+        bool one_state = true;
         for (int i = 0; i < batch.n; ++i) {
-            chosen[i] = !done[i] && steps[i].to == steps[first].to && same_event(steps[i].event, steps[first].event);
+            chosen[i] = !done[i] && steps[i].to != core::no_state && same_event(steps[i].event, steps[first].event);
             n += chosen[i];
+            one_state &= !chosen[i] || steps[i].to == steps[first].to;
             done[i] |= chosen[i];
         }
         Parameters parameters = {};
-        parameters.add(state_parameter_type(binding),
-                       state_parameter(binding, binding.machine->state_text[steps[first].to]));
+        if (one_state)
+            parameters.add(state_parameter_type(binding),
+                           state_parameter(binding, binding.machine->state_text[steps[first].to]));
+        else
+            add_states(binding, batch, chosen, n, steps, parameters);
+        const char* assignment =
+            psprintf("%s = %s%s", column, state_value(target, one_state ? "$1" : "k.to_state"), owner);
         intent.event = const_cast<text*>(steps[first].event);
         moved += update_rows(target, batch, chosen, n, assignment, parameters,
-                             returning == Returning::rows ? steps : nullptr);
+                             returning == Returning::rows ? steps : nullptr, one_state ? 0 : parameters.n);
     }
     return moved;
 }

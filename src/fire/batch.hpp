@@ -1,5 +1,5 @@
 // May ereport; owns nothing. Many rows at once: picked and locked by a query of pawl's, then moved by one UPDATE for
-// each event and target state. Must run inside SPI.
+// each event. Must run inside SPI.
 #pragma once
 
 #include "fire/destination.hpp"
@@ -27,7 +27,8 @@ struct Step {
 // Where an event leads each row. Rows that it leads nowhere stay.
 Step* lead(const Target& target, const Batch& batch, const text* event, const Intent& intent);
 
-// Moves the rows and returns how many moved. `intent` names the processor; its event is set for each group.
+// Moves the rows, those of one event in their order, and returns how many moved. `intent` names the processor; its
+// event is set for each group.
 enum class Returning { nothing, rows };
 int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& intent,
                  Returning returning = Returning::nothing);

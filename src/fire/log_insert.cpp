@@ -6,6 +6,7 @@
 #include "fire/row_query.hpp"
 #include "guard/rejection.hpp"
 #include "log/entry_buffer.hpp"
+#include "log/log_table.hpp"
 #include "log/newest_entry.hpp"
 #include "log/writer.hpp"
 #include "pg/sqlstate.hpp"

@@ -46,14 +46,16 @@ HeapTuple composite_as_tuple(Datum composite) {
     return heap_copytuple(&tuple);
 }
 
-char* unnested_keys(const Binding& binding, int first_parameter) {
+char* unnested_keys(const Binding& binding, int first_parameter, int states_parameter) {
     StringInfoData list;
     initStringInfo(&list);
     appendStringInfoString(&list, "ROWS FROM (");
     for (int i = 0; i < binding.nkeys; ++i)
         appendStringInfo(&list, "%spg_catalog.unnest($%d)", i > 0 ? ", " : "", first_parameter + i);
+    if (states_parameter > 0) appendStringInfo(&list, ", pg_catalog.unnest($%d)", states_parameter);
     appendStringInfoString(&list, ") WITH ORDINALITY AS k(");
     for (int i = 0; i < binding.nkeys; ++i) appendStringInfo(&list, "k%d, ", i);
+    if (states_parameter > 0) appendStringInfoString(&list, "to_state, ");
     appendStringInfoString(&list, "n)");
     return list.data;
 }

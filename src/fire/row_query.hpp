@@ -22,9 +22,10 @@ inline constexpr const char* row_alias = "\"pawl~row\"";
 FoundRow row_from(const Target& target, HeapTuple tuple);
 HeapTuple composite_as_tuple(Datum composite);
 
-// ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY AS k(k0, k1, n), the condition that a row has such a key, and the
+// ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY AS k(k0, k1, n), with a column to_state before n if a parameter of
+// states is given; the condition that a row has such a key, and the
 // key as an ORDER BY list.
-char* unnested_keys(const Binding& binding, int first_parameter);
+char* unnested_keys(const Binding& binding, int first_parameter, int states_parameter = 0);
 char* key_join(const Binding& binding);
 char* key_order(const Binding& binding);
 

@@ -5,6 +5,7 @@
 #include "guard/handover.hpp"
 #include "guard/metadata.hpp"
 #include "guard/rejection.hpp"
+#include "guard/row_states.hpp"
 #include "log/entry_buffer.hpp"
 #include "session/observer.hpp"
 
@@ -12,16 +13,8 @@ namespace pawl {
 
 namespace {
 
-text* last_unknown_state = nullptr;  // in the transaction's memory
-
 bool made_here(HeapTuple tuple) {
     return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
-}
-
-bool same_state(const Binding& binding, Datum a, bool a_null, Datum b, bool b_null) {
-    if (a_null || b_null) return a_null == b_null;
-    if (binding.is_enum) return a == b;
-    return view(DatumGetTextPP(a)) == view(DatumGetTextPP(b));
 }
 
 void check_key(const Binding& before_of, TupleTableSlot* before, const Binding& after_of, TupleTableSlot* after) {
@@ -33,19 +26,6 @@ void check_key(const Binding& before_of, TupleTableSlot* before, const Binding& 
         if (old_null || new_null ? old_null != new_null : !same_key_value(after_of.keys[i], old_value, new_value))
             reject_key_change(before_of, before);
     }
-}
-
-// A state's text, valid as long as the entry buffer needs it. The text of a state unknown to the machine is allocated
-// once for consecutive rows in that state.
-text* lasting_text(const Binding& binding, core::StateId state, Datum value, bool null) {
-    if (state != core::no_state) return binding.machine->state_text[state];
-    text* name = state_as_text(binding, value, null);
-    if (name == nullptr || (last_unknown_state != nullptr && view(last_unknown_state) == view(name)))
-        return name == nullptr ? nullptr : last_unknown_state;
-    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
-    last_unknown_state = make_text(view(name));
-    MemoryContextSwitchTo(caller);
-    return last_unknown_state;
 }
 
 // Names of reserved events, allocated once a session.
@@ -97,33 +77,6 @@ void record(const Binding& binding, TupleTableSlot* row, const Outcome* outcomes
         intent->captured = make_change_in(intent->capture, binding, row, last, intent);
     else
         buffer_changes(binding, row, outcomes, n, intent);
-}
-
-// The states of a row before and after; if the row changes partition, the bindings differ.
-struct States {
-    core::StateId from, to;
-    text* from_text;
-    text* to_text;
-    bool stays;               // the state is the same, and no transition that leads back to it is meant
-    const EventList* events;  // that were listed; null: one transition
-};
-
-States states_of(const Binding& before_of, const Row& before, const Binding& after_of, const Row& after,
-                 const Intent* intent) {
-    bool old_null, new_null;
-    const Datum old_value = slot_getattr(before.slot, before_of.state, &old_null);
-    const Datum new_value = slot_getattr(after.slot, after_of.state, &new_null);
-    States states = {core::no_state, decode_state(after_of, new_value, new_null), nullptr, nullptr, false, nullptr};
-    states.events = events_for(after_of, intent);
-    states.stays = same_state(after_of, old_value, old_null, new_value, new_null) &&
-                   !(states.events != nullptr ? may_lead_back(after_of, states.to, *states.events)
-                                              : is_self_transition(after_of, states.to, intent));
-    if (states.stays) return states;
-    states.from = decode_state(before_of, old_value, old_null);
-    states.from_text = lasting_text(before_of, states.from, old_value, old_null);
-    states.to_text = states.to == core::no_state ? state_as_text(after_of, new_value, new_null)
-                                                 : after_of.machine->state_text[states.to];
-    return states;
 }
 
 // Returns the decided transition or raises the rejection. `row_of`: the binding of the row's table, for the error.
@@ -401,10 +354,6 @@ void run_pending_effects(Member* member, const Row& before, const Row& after) {
         Binding& binding = member->bindings[i];
         run_effects_of(member->relid, binding, binding, transitions, before, after);
     }
-}
-
-void forget_state_texts() noexcept {
-    last_unknown_state = nullptr;
 }
 
 }  // namespace pawl

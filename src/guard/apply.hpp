@@ -34,6 +34,4 @@ void apply_partition_move(Member* from, const Row& before, Member* to, const Row
 // Runs the effects that the BEFORE trigger left for the old version of the row.
 void run_pending_effects(Member* member, const Row& before, const Row& after);
 
-void forget_state_texts() noexcept;  // end of transaction
-
 }  // namespace pawl

@@ -1,8 +1,9 @@
-// May ereport; owns nothing. See path.hpp.
+// May ereport; owns nothing (the SQL function may throw). See path.hpp.
 #include "guard/path.hpp"
 
 #include "catalog/generated.hpp"
 #include "guard/metadata.hpp"
+#include "pg/arguments.hpp"
 #include "pg/sqlstate.hpp"
 
 namespace pawl {
@@ -226,6 +227,29 @@ const EventList* events_for(const Binding& binding, const Intent* intent) {
     return events;
 }
 
+namespace {
+
+// The events listed for this statement, if any can be: those of the setting, or null where only an intent lists some.
+struct Listed {
+    const EventList* setting;
+    bool any;
+};
+
+Listed listed_here() {
+    const EventList* setting = events_setting(Asking::condition);
+    return {setting, setting != nullptr || intent_lists_events()};
+}
+
+bool are_several(const Binding& binding, const EventList* setting) {
+    const Intent* intent = intent_for(binding.root, NameStr(binding.column));
+    const EventList* events = intent != nullptr ? intent->events : setting;
+    for (int i = 0; events != nullptr && events->n > 1 && i < events->n; ++i)
+        if (binding.machine->machine->knows_event(view(events->events[i]))) return true;
+    return false;
+}
+
+}  // namespace
+
 bool may_lead_back(const Binding& binding, core::StateId state, const EventList& events) {
     if (state == core::no_state) return false;
     const core::Machine& machine = *binding.machine->machine;
@@ -297,6 +321,21 @@ void run_effects_of(Oid relation, Binding& binding, const Binding& before_of, co
         if (i > 0) drop(prev);
         prev = next;
     }
+}
+
+// pawl.takes_list(relation)
+PAWL_FUNCTION(pawl_takes_list) {
+    pg::require(fcinfo, 0, "relation");
+    const Listed listed = pg::call([] { return listed_here(); });
+    if (!listed.any) return BoolGetDatum(false);
+    Relation relation = pg::call([&] { return table_open(PG_GETARG_OID(0), NoLock); });
+    const Member* member = find_member(relation);
+    return pg::call([&] {
+        bool several = false;
+        for (int i = 0; i < member->nbindings; ++i) several |= are_several(member->bindings[i], listed.setting);
+        table_close(relation, NoLock);
+        return BoolGetDatum(several);
+    });
 }
 
 }  // namespace pawl

@@ -54,10 +54,8 @@ LogColumns find_columns(Relation log, const LogLayout& layout) {
     columns.created_at = typed_column(log, "created_at", TIMESTAMPTZOID);
     columns.most_recent = layout.stored ? typed_column(log, "most_recent", BOOLOID) : 0;
     columns.hash = layout.hash_chain ? typed_column(log, "hash", BYTEAOID) : 0;
-    // a chain of version 0.0.1 has no salts
-    const bool salted = layout.hash_chain && get_attnum(RelationGetRelid(log), "salt") != InvalidAttrNumber;
-    columns.salt = salted ? typed_column(log, "salt", BYTEAOID) : 0;
-    columns.salts = salted ? typed_column(log, "salts", JSONBOID) : 0;
+    columns.salt = layout.hash_chain ? typed_column(log, "salt", BYTEAOID) : 0;
+    columns.salts = layout.hash_chain ? typed_column(log, "salts", JSONBOID) : 0;
     return columns;
 }
 
@@ -231,10 +229,7 @@ char* commitment(const char* field, const char* value, const bytea* salt) {
 }
 
 void append_committed(StringInfo out, const char* field, const text* value, const bytea* salt) {
-    if (value == nullptr || salt == nullptr)
-        append_text(out, value);
-    else
-        append_string(out, commitment(field, text_to_cstring(value), salt));
+    append_string(out, value == nullptr ? nullptr : commitment(field, text_to_cstring(value), salt));
 }
 
 char* json_text(Jsonb* json) {
@@ -308,9 +303,7 @@ void append_content(StringInfo out, const StateChange& change, int sort_key, Tim
     append_committed(out, "processor", change.processor, salt);
     append_text(out, change.actor);
     append_committed(out, "correlation_id", change.correlation_id, salt);
-    append_string(out, change.metadata == nullptr ? nullptr
-                       : salt == nullptr          ? json_text(change.metadata)
-                                                  : committed_metadata(change.metadata, salt));
+    append_string(out, change.metadata == nullptr ? nullptr : committed_metadata(change.metadata, salt));
     append_number(out, binding.machine->version);
     append_number(out, at + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY);
     appendStringInfoChar(out, ']');

@@ -51,8 +51,7 @@ NewestEntry find_anchor(Oid log, const StateChange& change);
 bytea* make_salt();
 
 // Computes sha256(previous || content). The content equals that of pawl._log_content, so that a chain can be checked in
-// SQL. It has commitments with the salt in place of values that can be redacted; with a null salt, the values
-// themselves.
+// SQL. It has commitments with the salt in place of values that can be redacted.
 bytea* log_hash(const StateChange& change, int sort_key, TimestampTz at, const bytea* previous, const bytea* salt);
 
 }  // namespace pawl

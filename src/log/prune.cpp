@@ -1,12 +1,12 @@
-// May throw and may ereport. pawl._prune and pawl._prune_audit, the only functions that may DELETE from logs and
-// audits. Functions other than the SQL functions own nothing.
-#include "log/prune_whole.hpp"
+// May throw and may ereport. pawl._prune, the only function that may DELETE from logs: row by row, or a partition as a
+// whole. Functions other than the SQL function own nothing.
 #include "log/write_access.hpp"
 #include "pg/bridge.hpp"
 #include "pg/spi.hpp"
 
 extern "C" {
 #include "catalog/pg_authid.h"
+#include "partitioning/partdesc.h"
 #include "storage/bufmgr.h"
 #include "utils/acl.h"
 }
@@ -17,6 +17,7 @@ namespace {
 
 constexpr BlockNumber window = 128;     // pages scanned by one statement
 constexpr BlockNumber at_most = 16384;  // pages scanned by one call
+constexpr BlockNumber glance = 8;       // pages at the end of a partition, where the newest entries are
 
 // A table of the log: the log itself, or a partition. pawl._prune_plan makes the statements.
 struct Part {
@@ -25,8 +26,16 @@ struct Part {
     char* prefixes;
     char* ends;
     char* remove_ends;
-    WholePart whole;
+    // To empty it as a whole; made by pawl._prune_whole_statements. may_go null: it is not a partition.
+    char* looks_old;
+    char* may_go;
+    char* count_all;
+    char* keep_ends;
+    bool emptied;  // by an earlier call
 };
+
+// What came of emptying a partition as a whole. in_use: a later call empties it.
+enum class PartOutcome { has_rest, is_empty, droppable, emptied, in_use };
 
 // One call.
 struct Pruning {
@@ -38,43 +47,26 @@ struct Pruning {
     Part* parts;
     int nparts;
     const Part* part;  // the current one
-    char* statement;   // for audits
     BlockNumber looked_at;
     int64 removed;
     Oid next_leaf;
     int64 next_block;
     bool more;
+    PartOutcome outcome;  // of the current part
     List* emptied;
     List* droppable;
     List* dropped;
 };
 
-void require_right(Oid relation) {
-    if (!OidIsValid(relation) || get_rel_relkind(relation) == '\0')
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", relation)));
-    if (pg::owns_relation(relation, GetUserId()) || has_privs_of_role(GetUserId(), get_role_oid("pawl_admin", false)))
-        return;
-    ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-                    errmsg("must be owner of table %s, or a member of pawl_admin", get_rel_name(relation)),
-                    errdetail("Removed entries cannot be restored.")));
-}
-
 Datum result(int column, bool* null) {
     return SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, column, null);
 }
 
-char* text_result(int column, MemoryContext memory) {
+// Whether this column of the row that a statement returns is true.
+bool ask(const char* statement, int n, Oid* types, Datum* values, int column) {
+    pg::run_for_row(statement, n, types, values);
     bool null;
-    Datum value = result(column, &null);
-    return null ? nullptr : MemoryContextStrdup(memory, TextDatumGetCString(value));
-}
-
-// Runs a statement that returns one row.
-void run(const char* statement, int n, Oid* types, Datum* values) {
-    const int code = SPI_execute_with_args(statement, n, types, values, nullptr, false, 0);
-    if (code != SPI_OK_SELECT || SPI_processed != 1)
-        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not prune: %s", SPI_result_code_string(code)),
-                        errdetail("%s", statement)));
+    return DatumGetBool(result(column, &null)) && !null;
 }
 
 char* text_of(HeapTuple row, const char* column, MemoryContext memory) {
@@ -95,12 +87,11 @@ Part read_part(HeapTuple row, MemoryContext memory) {
     part.prefixes = text_of(row, "prefixes", memory);
     part.ends = text_of(row, "ends", memory);
     part.remove_ends = text_of(row, "remove_ends", memory);
-    part.whole.table = part.table;
-    part.whole.looks_old = text_of(row, "looks_old", memory);
-    part.whole.may_go = text_of(row, "may_go", memory);
-    part.whole.count_all = text_of(row, "count_all", memory);
-    part.whole.keep_ends = text_of(row, "keep_ends", memory);
-    part.whole.emptied = DatumGetBool(value_of(row, "emptied"));
+    part.looks_old = text_of(row, "looks_old", memory);
+    part.may_go = text_of(row, "may_go", memory);
+    part.count_all = text_of(row, "count_all", memory);
+    part.keep_ends = text_of(row, "keep_ends", memory);
+    part.emptied = DatumGetBool(value_of(row, "emptied"));
     return part;
 }
 
@@ -125,11 +116,11 @@ void plan_log(void* argument) {
 
 int64 prune_ends(Pruning* pruning, Oid* types, Datum* values) {
     bool null;
-    run(pruning->part->ends, 4, types, values);
+    pg::run_for_row(pruning->part->ends, 4, types, values);
     Datum found = result(1, &null);
     if (null) return 0;
     Oid array = get_array_type(TIDOID);
-    run(pruning->part->remove_ends, 1, &array, &found);
+    pg::run_for_row(pruning->part->remove_ends, 1, &array, &found);
     return DatumGetInt64(result(1, &null));
 }
 
@@ -144,7 +135,7 @@ bool prune_pages(Pruning* pruning, BlockNumber from, BlockNumber to) {
                       Int64GetDatum(pruning->batch - pruning->removed)};
     bool null;
     SPI_connect();
-    run(pruning->part->prefixes, 4, types, values);
+    pg::run_for_row(pruning->part->prefixes, 4, types, values);
     pruning->removed += DatumGetInt64(result(1, &null));
     values[3] = Int64GetDatum(pruning->batch - pruning->removed);
     if (pruning->removed < pruning->batch) pruning->removed += prune_ends(pruning, types, values);
@@ -180,26 +171,128 @@ void prune_rows(void* argument) {
     table_close(table, NoLock);
 }
 
-struct WholeStep {
-    Pruning* pruning;
-    WholeResult result;
-};
+BlockNumber pages_of(Oid table) {
+    Relation relation = table_open(table, AccessShareLock);
+    const BlockNumber pages = RelationGetNumberOfBlocks(relation);
+    table_close(relation, NoLock);
+    return pages;
+}
 
-void prune_whole(void* argument) {
-    auto* step = static_cast<WholeStep*>(argument);
-    step->result = empty_part(step->pruning->part->whole, step->pruning->cutoff);
+void command(const char* text) {
+    const int code = SPI_execute(text, false, 0);
+    if (code < 0)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not prune: %s", SPI_result_code_string(code)),
+                        errdetail("%s", text)));
+}
+
+const char* name_of(Oid table) {
+    return quote_qualified_identifier(get_namespace_name(get_rel_namespace(table)), get_rel_name(table));
+}
+
+// Whether cursors or pending triggers of this session use the table.
+bool is_used_here(Oid table) {
+    Relation relation = table_open(table, NoLock);
+    const bool used = relation->rd_refcnt > 1 || AfterTriggerPendingOnRel(table);
+    table_close(relation, NoLock);
+    return used;
+}
+
+// Locks the table without waiting, until the transaction ends. False: not available.
+bool take(Oid table) {
+    return ConditionalLockRelationOid(table, AccessExclusiveLock) && !is_used_here(table);
+}
+
+// Tries to lock a table repeatedly, without a lock request that would block other sessions.
+bool take_when_free(Oid table, int* patience) {
+    for (; *patience > 0; --*patience) {
+        if (take(table)) return true;
+        CHECK_FOR_INTERRUPTS();
+        pg_usleep(1000);
+    }
+    return false;
+}
+
+bool may_go(const Part& part, BlockNumber pages, TimestampTz cutoff) {
+    ItemPointerData place;
+    ItemPointerSet(&place, pages > glance ? pages - glance : 0, 0);
+    Oid types[] = {TIMESTAMPTZOID, TIDOID};
+    Datum values[] = {TimestampTzGetDatum(cutoff), PointerGetDatum(&place)};
+    return ask(part.looks_old, 2, types, values, 1) && ask(part.may_go, 1, types, values, 1);
+}
+
+// Empties the locked partition. False: entries have arrived since the check without the lock.
+bool empty_locked(const Part& part, TimestampTz cutoff, int64* removed) {
+    Oid type = TIMESTAMPTZOID;
+    Datum value = TimestampTzGetDatum(cutoff);
+    if (!ask(part.count_all, 1, &type, &value, 2)) return false;
+    bool null;
+    *removed += DatumGetInt64(result(1, &null));
+    command(part.keep_ends);
+    command(psprintf("TRUNCATE ONLY %s", name_of(part.table)));
+    return true;
+}
+
+// Empties the current partition, if all its entries are older than the cutoff. Does not wait for locks.
+void empty_part(void* argument) {
+    auto* pruning = static_cast<Pruning*>(argument);
+    const Part& part = *pruning->part;
+    SPI_connect();
+    const BlockNumber pages = pages_of(part.table);
+    if (pages == 0)
+        pruning->outcome = part.emptied ? PartOutcome::droppable : PartOutcome::is_empty;
+    else if (!may_go(part, pages, pruning->cutoff))
+        pruning->outcome = PartOutcome::has_rest;
+    else if (take(part.table) && empty_locked(part, pruning->cutoff, &pruning->removed))
+        pruning->outcome = PartOutcome::emptied;
+    else
+        pruning->outcome = PartOutcome::in_use;
+    SPI_finish();
 }
 
 // Empties the partition as a whole, if possible. Returns whether nothing is left to remove row by row.
 bool go_as_a_whole(Pruning* pruning, Oid owner) {
     const Part& part = *pruning->part;
-    if (part.whole.may_go == nullptr || part.next_block > 0) return false;
-    WholeStep step = {pruning, {}};
-    with_write_access(owner, part.table, pruning->record, prune_whole, &step, Reach::confined);
-    pruning->removed += step.result.removed;
-    if (step.result.emptied) pruning->emptied = lappend_oid(pruning->emptied, part.table);
-    if (step.result.droppable) pruning->droppable = lappend_oid(pruning->droppable, part.table);
-    return step.result.done;
+    if (part.may_go == nullptr || part.next_block > 0) return false;
+    with_write_access(owner, part.table, pruning->record, empty_part, pruning, Reach::confined);
+    if (pruning->outcome == PartOutcome::emptied) pruning->emptied = lappend_oid(pruning->emptied, part.table);
+    if (pruning->outcome == PartOutcome::emptied || pruning->outcome == PartOutcome::droppable)
+        pruning->droppable = lappend_oid(pruning->droppable, part.table);
+    return pruning->outcome != PartOutcome::has_rest;
+}
+
+// Whether the table is a range partition directly below the log, and a later one has entries.
+bool is_past(Oid table, Oid log, Oid* default_part) {
+    Relation root = table_open(log, AccessShareLock);
+    bool past = false;
+    if (root->rd_rel->relkind == RELKIND_PARTITIONED_TABLE &&
+        RelationGetPartitionKey(root)->strategy == PARTITION_STRATEGY_RANGE) {
+        PartitionDesc parts = RelationGetPartitionDesc(root, true);
+        *default_part = get_default_oid_from_partdesc(parts);
+        bool seen = false;
+        for (int i = 0; i < parts->nparts && !past; ++i) {  // in the order of the bounds
+            if (seen && parts->is_leaf[i] && parts->oids[i] != *default_part) past = pages_of(parts->oids[i]) > 0;
+            seen |= parts->oids[i] == table;
+        }
+        past &= table != *default_part;
+    }
+    table_close(root, NoLock);
+    return past;
+}
+
+// Drops an empty partition that later partitions follow, if its locks are available. The log stays locked until the
+// transaction ends. *patience: milliseconds left to wait for the lock; decremented.
+bool drop_part(Oid table, Oid log, int* patience) {
+    Oid default_part = InvalidOid;
+    if (!is_past(table, log, &default_part) || !take_when_free(log, patience) ||
+        (OidIsValid(default_part) && !take(default_part)) || !take(table))
+        return false;
+    if (pages_of(table) > 0) return false;
+    SPI_connect();
+    const char* name = name_of(table);
+    command(psprintf("ALTER TABLE %s DETACH PARTITION %s", name_of(log), name));
+    command(psprintf("DROP TABLE %s", name));
+    SPI_finish();
+    return true;
 }
 
 void drop_parts(void* argument) {
@@ -248,30 +341,6 @@ void remember_place(void* argument) {
     SPI_finish();
 }
 
-void plan_audit(void* argument) {
-    auto* pruning = static_cast<Pruning*>(argument);
-    MemoryContext caller = CurrentMemoryContext;
-    SPI_connect();
-    Oid types[] = {OIDOID, TIMESTAMPTZOID};
-    Datum values[] = {ObjectIdGetDatum(pruning->log), TimestampTzGetDatum(pruning->cutoff)};
-    run("SELECT p.audit, p.statement FROM pawl._prune_audit_plan($1, $2) p", 2, types, values);
-    bool null;
-    pruning->record = DatumGetObjectId(result(1, &null));
-    pruning->statement = text_result(2, caller);
-    SPI_finish();
-}
-
-void prune_audit(void* argument) {
-    auto* pruning = static_cast<Pruning*>(argument);
-    Oid types[] = {TIMESTAMPTZOID, INT8OID};
-    Datum values[] = {TimestampTzGetDatum(pruning->cutoff), Int64GetDatum(pruning->batch)};
-    bool null;
-    SPI_connect();
-    run(pruning->statement, 2, types, values);
-    pruning->removed = DatumGetInt64(result(1, &null));
-    SPI_finish();
-}
-
 Datum as_row(FunctionCallInfo fcinfo, const Pruning& pruning) {
     TupleDesc descriptor;
     if (get_call_result_type(fcinfo, nullptr, &descriptor) != TYPEFUNC_COMPOSITE)
@@ -291,24 +360,11 @@ PAWL_FUNCTION(pawl_prune) {
     pruning.only_terminal = PG_GETARG_BOOL(2);
     pruning.batch = Max(PG_GETARG_INT32(3), 1);
     return pg::call([&] {
-        require_right(pruning.log);
+        check_may_remove(pruning.log);
         with_rights_of(BOOTSTRAP_SUPERUSERID, plan_log, &pruning);
         prune_parts(&pruning);
         with_rights_of(BOOTSTRAP_SUPERUSERID, remember_place, &pruning);
         return as_row(fcinfo, pruning);
-    });
-}
-
-PAWL_FUNCTION(pawl_prune_audit) {
-    Pruning pruning = {};
-    pruning.log = PG_GETARG_OID(0);
-    pruning.cutoff = PG_GETARG_TIMESTAMPTZ(1);
-    pruning.batch = Max(PG_GETARG_INT32(2), 1);
-    return pg::call([&] {
-        with_rights_of(BOOTSTRAP_SUPERUSERID, plan_audit, &pruning);
-        require_right(pruning.record);
-        with_write_access(owner_of(pruning.record), pruning.record, InvalidOid, prune_audit, &pruning, Reach::confined);
-        return Int64GetDatum(pruning.removed);
     });
 }
 

@@ -5,6 +5,10 @@
 #include "pg/sqlstate.hpp"
 #include "session/context.hpp"
 
+extern "C" {
+#include "utils/acl.h"
+}
+
 namespace pawl {
 
 namespace {
@@ -41,6 +45,16 @@ void with_write_access(Oid role, Oid first, Oid second, Work work, void* argumen
     PG_FINALLY();
     { open = before; }
     PG_END_TRY();
+}
+
+void check_may_remove(Oid relation) {
+    if (!OidIsValid(relation) || get_rel_relkind(relation) == '\0')
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", relation)));
+    if (pg::owns_relation(relation, GetUserId()) || has_privs_of_role(GetUserId(), get_role_oid("pawl_admin", false)))
+        return;
+    ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+                    errmsg("must be owner of table %s, or a member of pawl_admin", get_rel_name(relation)),
+                    errdetail("Removed entries cannot be restored.")));
 }
 
 // The guard trigger of audits and anchors.

@@ -34,7 +34,4 @@ void add_to_log(LogWriter* writer, const StateChange& change, const NewestEntry&
 void flush_log(LogWriter* writer);
 void finish_log(LogWriter* writer);
 
-// Whether the writer is inserting this row, as opposed to a user's INSERT; for triggers of the log.
-bool is_stored_now(const TupleTableSlot* slot) noexcept;
-
 }  // namespace pawl

@@ -129,6 +129,15 @@ inline bool owns_relation(Oid relation, Oid role) {
 #endif
 }
 
+// Whether a member may SET ROLE to a role; true for superusers.
+inline bool can_become(Oid member, Oid role) {
+#if PG_VERSION_NUM >= 160000
+    return member_can_set_role(member, role);
+#else
+    return is_member_of_role(member, role);
+#endif
+}
+
 inline bool holds_lock(const LOCKTAG* tag, LOCKMODE mode) {
 #if PG_VERSION_NUM >= 170000
     return LockHeldByMe(tag, mode, false);

@@ -13,4 +13,13 @@ inline SPIPlanPtr prepare(const char* query, int nparameters, const Oid* types) 
     return plan;
 }
 
+// Runs a statement that returns one row, which is then in SPI_tuptable. Raises XX000 if it does not.
+inline void run_for_row(const char* statement, int nparameters, Oid* types, Datum* values) {
+    const int code = SPI_execute_with_args(statement, nparameters, types, values, nullptr, false, 0);
+    if (code != SPI_OK_SELECT || SPI_processed != 1)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
+                        errmsg("statement did not return one row: %s", SPI_result_code_string(code)),
+                        errdetail("%s", statement)));
+}
+
 }  // namespace pawl::pg

@@ -145,9 +145,10 @@ text* event_setting() {
     return text_or_null(event_value);
 }
 
-const EventList* events_setting() {
+const EventList* events_setting(Asking asking) {
     if (events_value == nullptr || *events_value == '\0') return nullptr;
-    if (DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, static_cast<Datum>(0))) > 1) return nullptr;
+    const int own_depth = asking == Asking::trigger ? 1 : 0;
+    if (DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, static_cast<Datum>(0))) > own_depth) return nullptr;
     if (listed == nullptr) listed = parse_events(events_value);
     return listed->n > 0 ? listed : nullptr;
 }

@@ -41,7 +41,9 @@ struct EventList {
 
 // The events that the client listed with the setting pawl.events; null: none, or this is not the client's own
 // statement but one of a trigger or an effect below it. Valid until the transaction ends.
-const EventList* events_setting();
+// It is asked by a trigger, or by the condition of one, which is evaluated one trigger level above its function.
+enum class Asking { trigger, condition };
+const EventList* events_setting(Asking asking = Asking::trigger);
 void forget_events() noexcept;  // end of transaction
 
 // The acting processor by the setting pawl.processor, or null; the fencing token by pawl.token; the delay before a

@@ -34,7 +34,9 @@ create table wish (what text, command text, worker text, operator text);
 -- Two results of one row in one report: the first counts, the same again is fine, another is rejected.
 set role byhand_worker;
 select operation as o from pawl_bulk.submit('d', rows => '[{}, {}, {}, {}, {}, {}]') \gset
+set role byhand_operator;
 select pawl_bulk.advance() is not null as ok from generate_series(1, 4);
+set role byhand_worker;
 create temporary table taken as select * from pawl_bulk.claim('w', 'hands', 5);
 select is((select count(*) from taken), 5::bigint, 'five rows are claimed');
 create function pg_temp.result(n bigint, more jsonb) returns jsonb language sql as $$ select to_jsonb(t) || more from
@@ -77,7 +79,9 @@ select pawl_bulk.define('{"name": "checked", "validators": ["public.checks"], "r
     "steps": [{"name": "a", "handler": "hands"}]}') is not null as ok;
 set role byhand_worker;
 select operation as v from pawl_bulk.submit('checked', rows => '[{"id": 1}, {"bad": 1}, {"id": 3}]') \gset
+set role byhand_operator;
 select pawl_bulk.advance(1) is not null as ok;
+set role byhand_worker;
 select is((select status from pawl_bulk.operations where operation = :'v'), 'Validating', 'rows wait to be validated');
 reset role;
 select is(may('byhand_worker', format(command, :'v')), '42501', what) from (values
@@ -91,10 +95,12 @@ select is(may('byhand_worker', format(command, :'v')), '42501', what) from (valu
     'nor by an internal function'),
     ($$select pawl_bulk._validate_rows(d, o, 1, 3, false) from pawl_bulk.operations o, pawl_bulk.definitions d
         where o.operation = %L and d.name = 'd'$$, 'nor by the validators of another definition')) x(command, what);
-select is(may('byhand_worker', format($$select 1 where pawl_bulk._fail_row(%L, 1, '{}')$$, :'v')), 'nothing',
+select is(may('byhand_operator', format($$select 1 where pawl_bulk._fail_row(%L, 1, '{}')$$, :'v')), 'nothing',
     'a row without trouble is not failed');
 set role byhand_worker;
+set role byhand_operator;
 select pawl_bulk.advance() is not null as ok from generate_series(1, 2);
+set role byhand_worker;
 select is((select string_agg(row_number || ' ' || state || coalesce(' ' || row_id, ''), ', ' order by row_number)
     from pawl_bulk.validations where operation = :'v'),
           '1 Completed 1, 2 Failed, 3 Completed 3', 'the duty writes what the validators say');
@@ -151,7 +157,9 @@ select is(short(may('byhand_worker', command)) || ', ' || short(may('byhand_oper
 
 -- A signal by hand is a signal.
 set role byhand_worker;
+set role byhand_operator;
 select pawl_bulk.run_sql_rows() is not null as ok;
+set role byhand_worker;
 select is((select string_agg(row_number || ' ' || state, ', ' order by row_number) from pawl_bulk.records where
     operation = :'o' and step_index = 1),
           '1 WaitingForCompletion, 2 WaitingForCompletion, 4 WaitingForCompletion', 'rows wait');
@@ -179,10 +187,14 @@ update pawl_bulk.work set due = null where operation = :'o' and row_number = 3;
 set role byhand_worker;
 select pawl_bulk.report((select jsonb_agg(to_jsonb(t) || '{"result": "ok"}') from (select * from taken where
     row_number = 5 union all select * from pawl_bulk.claim('w', 'hands')) t), 'w') is not null as ok;
+set role byhand_operator;
 select pawl_bulk.run_sql_rows() is not null as ok;
+set role byhand_worker;
 insert into pawl_bulk.signals (operation, key) select :'o', key from pawl_bulk.signal_keys where operation = :'o' and
     row_number is not null;
+set role byhand_operator;
 select pawl_bulk.advance() is not null as ok;
+set role byhand_worker;
 select is((select status from pawl_bulk.operations where operation = :'o'), 'CompletedWithErrors',
     'one row has failed');
 set role byhand_operator;
@@ -191,11 +203,13 @@ update pawl_bulk.records set state = 'Pending' where operation = :'o' and state 
 select is((select string_agg(detail::text, ', ') from pawl_bulk.events where operation = :'o' and type =
     'RetrySubmitted'), '{"submitted": 1}', 'the event of a retry follows from its rows');
 
--- Blocks of SQL functions are not claimed, and a record that a worker began by hand is run with its block.
+-- Blocks of SQL functions are not claimed, and a record that an operator began by hand is run with its block.
 set role byhand_worker;
 select operation as blocks from pawl_bulk.submit('blocks', rows => '[{}, {}, {}, {}]') \gset
+set role byhand_operator;
 do $$ begin while not exists (select from pawl_bulk.work where kind = 'rows') loop perform from pawl_bulk.advance();
     end loop; end $$;
+set role byhand_worker;
 select is((select row_number || ' to ' || last_row from pawl_bulk.work where operation = :'blocks'), '1 to 4',
     'a block');
 reset role;
@@ -203,20 +217,25 @@ select is(may('byhand_worker', format($$set local pawl.processor = 'w'; update p
     worker = 'w' where operation = %L$$, :'blocks')), '22023', 'it is not claimed by hand');
 select is(may('byhand_worker', format('update pawl_bulk.work set due = ''infinity'' where operation = %L',
     :'blocks')), '42501', 'nor put off');
-select is(short(may('byhand_worker', format('select pawl_bulk._shrink_block(%L, 1, 4)', :'blocks'))), '55000',
+select is(short(may('byhand_operator', format('select pawl_bulk._shrink_block(%L, 1, 4)', :'blocks'))), '55000',
     'nor taken away while its rows have no records');
 set role byhand_worker;
 select is((select count(*) from pawl.claim(null::pawl_bulk.work, 'Take', 'w', queue => 'sql:')), 0::bigint,
     'nor claimed by the kernel''s function');
 insert into pawl_bulk.records (operation, row_number, step_index) values (:'blocks', 2, 0), (:'blocks', 3, 0);
+set role byhand_operator;
 update pawl_bulk.records set state = 'Running' where operation = :'blocks' and row_number = 2;
+set role byhand_operator;
 do $$ begin while (select a.done + r.done from pawl_bulk.advance() a, pawl_bulk.run_sql_rows() r) > 0 loop null; end
     loop; end $$;
+set role byhand_worker;
 select is((select status from pawl_bulk.operations where operation = :'blocks'), 'Completed', 'all rows have run');
 
 -- A run limit begins when the work does, whatever its worker says.
 select operation as limited from pawl_bulk.submit('limited', rows => '[{}, {}]') \gset
+set role byhand_operator;
 select pawl_bulk.advance() is not null as ok from generate_series(1, 4);
+set role byhand_worker;
 update pawl_bulk.work set deadline_at = '-infinity' where operation = :'limited' and row_number = 1;
 select ok((select deadline_at between now() and now() + interval '2 h' from pawl_bulk.work where operation =
     :'limited' and row_number = 1), 'the limit is the step''s');

@@ -291,10 +291,18 @@ select is(may('plain_worker',
     '42501', 'a result is read as it was reported');
 select is(may('plain_worker', format($$update pawl_dag.steps set state = 'error' where task_uuid = %L and name = 'a'$$,
     :'task')), '42501', 'nor is a success made a failure');
+select is(may('plain_worker', format('update pawl_dag.tasks set state = %L where task_uuid = %L', 'enqueuing_steps',
+    :'task')), 'PW003', 'no step is ready, so none is found');
+select is(may('plain_worker', format($$set local pawl.events = '{ReadyStepsFound,StepsEnqueued}';
+    update pawl_dag.tasks set state = 'steps_in_process' where task_uuid = %L$$, :'task')), '0A000',
+    'nor by a list of events');
 update pawl_dag.steps set state = 'complete' where task_uuid = :'task' and name = 'a';
 select is(may('plain_worker',
         format($$update pawl_dag.steps set state = 'enqueued' where task_uuid = %L and name = 'b'$$, :'task')),
     'PW003', 'a ready step is enqueued while its task enqueues');
+select is(may('plain_worker', format($$set local pawl.events = '{Enqueue,Start}';
+    update pawl_dag.steps set state = 'in_progress' where task_uuid = %L and name = 'b'$$, :'task')),
+    '0A000', 'and no list of events starts it past that');
 select is(may('plain_worker',
         format($$update pawl_dag.tasks set state = 'enqueuing_steps' where task_uuid = %1$L;
                     update pawl_dag.steps set state = 'enqueued' where task_uuid = %1$L and name = 'b'$$, :'task')),

@@ -40,8 +40,7 @@ select is((select string_agg(p.proname, ', ' order by p.proname)
 select is((select string_agg(distinct p.proname, ', ' order by p.proname) from pg_proc p
             where p.pronamespace = 'pawl_saga'::regnamespace and p.prosecdef
                 and has_function_privilege('pawl_worker', p.oid, 'EXECUTE')),
-          '_ask_question, _fill_flow, _question_raised, _record_orphans, _take_question, _task_done, _task_raised, '
-          'begin_attempts, end_waits', 'nor any other than these');
+          '_fill_flow, _record_orphans, begin_attempts, end_waits', 'nor any other than these');
 
 create role saga_columns_worker in role pawl_worker;
 create role saga_operator in role pawl_operator;
@@ -193,7 +192,10 @@ select pawl_saga.start('w') as w \gset
 select lives_ok(format('select pawl_saga.signal(%L, ''go'')', :'w'), 'signals');
 select lives_ok('select pawl_saga.end_waits()', 'ends waits');
 select lives_ok('select pawl_saga.begin_attempts()', 'begins attempts');
-select is((select done from pawl_saga.run_sql_tasks()), 1::bigint, 'runs SQL tasks');
+select throws_ok('select pawl_saga.run_sql_tasks()', '42501', null, 'but runs no SQL functions');
+set role saga_operator;
+select is((select done from pawl_saga.run_sql_tasks()), 1::bigint, 'operators run SQL tasks');
+set role saga_columns_worker;
 select is((select state from pawl_saga.flows where flow_uuid = :'w'), 'SUCCESS', 'to the end');
 select pawl_saga.post('j', 'w') as j \gset
 select is(pg_temp.try(format('update pawl_saga.jobs set %s where job_uuid = %L', c, :'j')), '42501',

@@ -4,7 +4,7 @@ set client_min_messages = error;
 select no_plan();
 create extension if not exists pawl_saga;
 create role saga_decider_owner in role pawl_admin;
-create role saga_decider_worker in role pawl_worker;
+create role saga_decider_worker in role pawl_operator;
 create schema hers authorization saga_decider_owner;
 grant usage on schema hers to public;
 create table ran (which text, as_role name, is_superuser boolean);
@@ -28,14 +28,36 @@ select is((select string_agg(distinct as_role || ' ' || is_superuser, ', ') from
     'a superuser runs it as its owner');
 select is((select state from pawl_saga.flows where flow_uuid = :'flow'), 'SUCCESS', 'and the flow ends');
 
--- A worker runs it as itself.
+-- A worker that cannot become the role that defined the flow leaves the question to a session that may ask it.
+create role saga_decider_reporter in role pawl_worker;
 delete from ran;
+select pawl_saga.create_flow(:'definition') as flow \gset
+set role saga_decider_reporter;
+select pawl_saga.run(:'flow'), pawl_saga.end_waits() \g /dev/null
+reset role;
+select is((select count(*) from ran), 0::bigint, 'a worker does not run it with its own rights');
+select is((select count(*) from pawl_saga.questions), 1::bigint, 'it leaves a question');
+select pawl_saga.run_sql_tasks() \g /dev/null
+select is((select string_agg(distinct as_role::text, ', ') from ran), 'saga_decider_owner',
+    'which is asked with the rights of the role that defined the flow');
+select is((select state from pawl_saga.flows where flow_uuid = :'flow'), 'SUCCESS', 'and the flow ends');
+-- An operator is no such session either: the question fails.
+delete from ran;
+select pawl_saga.create_flow(:'definition') as flow \gset
+set role saga_decider_worker;
+select pawl_saga.run(:'flow'), pawl_saga.run_sql_tasks(), pawl_saga.run_sql_tasks() \g /dev/null
+reset role;
+select is((select state || ' ' || (problem ->> 'sqlstate') from pawl_saga.flows where flow_uuid = :'flow'),
+    'FAILURE 42501', 'an operator that cannot become the role asks nothing');
+-- A definer that may become the role of the session gains nothing by its rights.
+grant saga_decider_worker to saga_decider_owner;
 select pawl_saga.create_flow(:'definition') as flow \gset
 set role saga_decider_worker;
 select pawl_saga.run(:'flow'), pawl_saga.run_sql_tasks() \g /dev/null
 reset role;
 select is((select string_agg(distinct as_role::text, ', ') from ran), 'saga_decider_worker',
-    'a worker runs it with its own rights');
+    'with the rights of the session if the definer may use them');
+revoke saga_decider_worker from saga_decider_owner;
 
 -- Flows that a decider begins or moves have follow-ups of their own.
 create function moves_others(history jsonb) returns boolean language plpgsql as $$ begin

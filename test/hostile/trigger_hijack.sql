@@ -156,7 +156,10 @@ select set_eq($$select distinct right(answer, 5) from fired where language = 'pl
 -- PW006: nothing is written to a log or an audit. 42704: the table has no binding. 55000: it has no audit.
 select set_eq($$select name::text, string_agg(distinct ltrim(right(answer, 5)), ' ' order by ltrim(right(answer, 5)))
     from fired where language = 'c' group by name$$,
-    $$values ('_step_entered', '39P01'), ('audit_results', '39P01 55000'), ('validate_insert', '39P01 42704'),
+    $$values ('_atoms_ended', '39P01'), ('_step_written', '39P01'), ('_steps_written', '39P01'),
+        ('_task_written', '39P01'),
+        ('audit_results', '39P01 55000'),
+        ('validate_insert', '39P01 42704'),
         ('invalidate', '39P01'), ('validate', '39P01 42704'),
              ('log_insert', '39P01 PW006'), ('protect_log', '39P01 PW006'), ('protect_record', '39P01 PW006'),
              ('record', '39P01 42704'), ('record_truncate', '39P01 42704')$$,

@@ -44,9 +44,9 @@ insert into decided values
     '(_record_by_sql)'),
     ('pawl_bulk.signals', 'INSERT', 'worker operator', '{operation,key,result,message,payload,attempt}',
     'a signal; its answer is computed (_signal_sent)'),
-    ('pawl_bulk.sql_runs', 'INSERT', 'worker operator', '{operation,step_index,kind,first_row,last_row,size,'
+    ('pawl_bulk.sql_runs', 'INSERT', 'operator', '{operation,step_index,kind,first_row,last_row,size,'
     'lease_until}', 'a run of this session, for a day at most (_run_by_sql)'),
-    ('pawl_bulk.sql_runs', 'UPDATE', 'worker operator', '{last_row,size,lost_at,again_at}',
+    ('pawl_bulk.sql_runs', 'UPDATE', 'operator', '{last_row,size,lost_at,again_at}',
     'of this session, or lost (_run_by_sql)'),
     ('pawl_bulk.validations', 'INSERT', 'worker operator', '{operation,row_number,state,row_id,errors,raw,'
     'created_at}', 'only the functions that validate (_validations_by_sql)'),
@@ -307,9 +307,6 @@ insert into base values
     ('pawl_bulk.input', jsonb_build_object('operation', :'open', 'row_number', 2, 'data', '{}'::jsonb)),
     ('pawl_bulk.records', jsonb_build_object('operation', :'blocks', 'row_number', 1, 'step_index', 0)),
     ('pawl_bulk.signals', jsonb_build_object('operation', :'o', 'key', 'mine')),
-    ('pawl_bulk.sql_runs', jsonb_build_object('operation', :'blocks', 'step_index', -1, 'kind', 'rows', 'first_row',
-    1, 'last_row', 2, 'size', 2,
-        'lease_until', now() + interval '1 h')),
     ('pawl_bulk.validations', jsonb_build_object('operation', :'blocks', 'row_number', 3, 'state', 'Completed')),
     ('pawl_bulk.operation_transitions', jsonb_build_object('operation', :'sealed', 'to_state', 'Validating')),
     ('pawl_bulk.operation_transitions_log', jsonb_build_object('operation', :'sealed', 'to_state', 'Validating')),

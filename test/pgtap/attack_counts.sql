@@ -22,6 +22,7 @@ select throws_ok($$select pawl.fire('t', 1, 'start', processor => 'w1')$$, '2200
 select throws_ok($$select pawl.fire('t', 2, 'start', processor => 'w1')$$, '22003', null,
     'nor does a number of attempts');
 select is(pawl.fire('t', 3, 'start', processor => 'w1'), 'running', 'the last token can be given');
-select is((select token from t where id = 3), 9223372036854775807, 'once');
-select is(pawl.fire('t', 3, 'finish', processor => 'w1', token => 9223372036854775807), 'done', 'and used');
+select is((select token from t where id = 3), 9223372036854775807, 'a row can reach the largest fencing token');
+select is(pawl.fire('t', 3, 'finish', processor => 'w1', token => 9223372036854775807), 'done',
+    'a report with the largest fencing token is accepted');
 select * from finish();

@@ -17,7 +17,7 @@ select throws_ok($$insert into elsewhere.child values (1, 'nowhere')$$, 'PW002',
     'rows of a child that a CREATE SCHEMA made are validated');
 insert into elsewhere.child values (1, 'a');
 select throws_ok($$update elsewhere.child set state = 'nowhere'$$, 'PW001', null, 'so are its state changes');
-select is((select count(*) from pawl.history('tree', 1)), 1::bigint, 'and recorded');
+select is((select count(*) from pawl.history('tree', 1)), 1::bigint, 'a row of an inherited tree has its log entry');
 create table parts (id int primary key, state text not null default 'a') partition by range (id);
 select pawl.enforce('parts', 'state', 'm', on_delete => 'deny'), pawl.enable_log('parts', 'state') \g /dev/null
 create schema further

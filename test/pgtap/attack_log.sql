@@ -16,7 +16,7 @@ update t set state = 'b';
 select throws_ok($$alter table t_transitions alter to_state type text using 'b'$$, '55000', null,
     'logged states cannot be rewritten');
 select throws_ok($$alter table t_transitions alter metadata type jsonb using '{"forged": true}'$$, '55000', null,
-    'nor metadata');
+    'the type of metadata in a log cannot be altered');
 select throws_ok($$alter table t_transitions alter actor type text using 'another'$$, '55000', null, 'nor the actor');
 select throws_ok($$alter table t_transitions alter subject_id type int using 7$$, '55000', null, 'nor of which row');
 select throws_ok($$alter table t_result_audit alter success type boolean using false$$, '55000', null, 'nor an audit');

@@ -69,9 +69,11 @@ select is((select count(*) from steps_result_audit), 2::bigint, 'nothing is ther
 select throws_ok($$select pawl.audit('steps', '{"done": true}', parent => '{task,worker}')$$, '42710',
     'the results of table public.steps are already audited');
 select throws_ok($$select pawl.audit('steps', '{"done": true, "failed": false}')$$, '42710',
-    'the results of table public.steps are already audited', 'other parents');
+    'the results of table public.steps are already audited',
+    'an audited table cannot be audited again with other parent columns');
 select throws_ok($$select pawl.audit('steps', '{"done": true, "failed": false}', 'elsewhere', '{task,worker}')$$,
-    '42710', 'the results of table public.steps are already audited', 'elsewhere');
+    '42710', 'the results of table public.steps are already audited',
+    'an audited table cannot be audited a second time into another table');
 
 -- Every way to enter a result.
 create function audited(k int) returns text language sql as $$
@@ -103,7 +105,7 @@ select results_eq('select k, audited(k) from generate_series(3, 13) k',
     (11, 'done t by w1 for c1'), (12, 'failed f by w1 for c1, done t by w1 for c1'), (13, null)$$,
     'by every statement, once, and not what was rolled back');
 update steps set state = 'done' where id = 30;
-select is(audited(30), 'done t by none for -', 'without attribution');
+select is(audited(30), 'done t by none for -', 'a result without a processor is audited for none');
 insert into steps (id, state) values (41, 'ready');
 delete from steps where id = 3;
 select is(audited(3), 'done t by w1 for c1', 'it outlives the row');
@@ -116,9 +118,10 @@ create function took(k int, metadata jsonb) returns bigint language plpgsql as $
 end $$;
 select is(took(13, '{"execution_time_ms": 1234.4}'), 1234::bigint, 'in the metadata');
 select is(took(14, '{"metadata": {"execution_time_ms": 7}, "success": true}'), 7::bigint, 'in the result''s metadata');
-select is(took(15, '{"result": {"success": true, "execution_time_ms": 8}}'), 8::bigint, 'wrapped');
+select is(took(15, '{"result": {"success": true, "execution_time_ms": 8}}'), 8::bigint,
+    'the execution time is found inside the key "result"');
 select is(took(16, '{"result": {"metadata": {"execution_time_ms": 0}}, "execution_time_ms": null}'), 0::bigint,
-    'wrapped twice');
+    'the execution time is found inside result.metadata');
 begin;
 alter table steps_transitions_log disable trigger user;
 update steps_transitions set created_at = created_at - interval '1 hour'
@@ -227,7 +230,8 @@ select throws_ok($$select pawl.audit('steps', '{"done": true}', 'steps_old_audit
     'relation "steps_old_audit" exists and cannot be the audit of table public.steps', 'an audit with other columns');
 select is(pawl.audit('steps', '{"done": true, "failed": false}', 'steps_old_audit', '{task,worker}')::text,
     'steps_old_audit', 'one that fits is taken up');
-select results_eq('select count(*) from steps_old_audit', 'select count(*) from steps_result_audit', 'and completed');
+select results_eq('select count(*) from steps_old_audit', 'select count(*) from steps_result_audit',
+    'the new audit has as many rows as the old one');
 drop table steps_result_audit;
 select is((select count(*) from pawl.health() where check_name ~ '^audit' and status = 'ok'), 4::bigint,
     'health looks at four things');
@@ -329,5 +333,5 @@ select results_eq('select subject_id, state from loans_result_audit', $$values (
 select is_empty($$select * from pawl.verify('warehouse.packages')$$, 'nothing is wrong with any of it');
 select lives_ok('drop table warehouse.packages', 'table and audit are not bound to each other');
 select is((select count(*) from pawl.audit_binding b where not exists (select from pg_class c where c.oid = b.log)),
-    0::bigint, 'nothing dangles');
+    0::bigint, 'no audit binding names a log that is gone');
 select * from finish();

@@ -7,7 +7,8 @@ select is((select array_agg(pawl.backoff(k, '{"jitter": "none"}')::text order by
     'an empty policy is exponential, from 1 s to 60 s');
 select is((select array_agg(extract(epoch from pawl.backoff(k, '{"strategy": "fibonacci", "base": "500 ms", '
         '"jitter": 0}'))::float8 order by k)
-             from generate_series(1, 6) k), '{0.5,0.5,1,1.5,2.5,4}', 'fibonacci');
+             from generate_series(1, 6) k), '{0.5,0.5,1,1.5,2.5,4}',
+    'the fibonacci strategy adds the two delays before');
 select is((select array_agg(extract(epoch from pawl.backoff(k, '{"strategy": "linear", "base": "00:00:02", "cap": "5 '
         's", "jitter": "none"}'))::float8 order by k)
              from generate_series(1, 4) k), '{2,4,5,5}', 'linear, under a cap');
@@ -21,9 +22,11 @@ select is(pawl.backoff(1, '{"base": "1 mon", "cap": "100 days", "jitter": "none"
 select ok(bool_and(d between interval '0.9 s' and interval '1.1 s')
     and count(distinct d) > 50, 'by default a tenth of jitter')
   from (select pawl.backoff(1, '{}') d from generate_series(1, 200)) x;
-select ok(bool_and(d between interval '0' and interval '10 s') and min(d) < interval '5 s', 'full jitter')
+select ok(bool_and(d between interval '0' and interval '10 s')
+    and min(d) < interval '5 s', 'full jitter spreads a delay from 0 to its length')
   from (select pawl.backoff(1, '{"base": "10 s", "jitter": "full"}') d from generate_series(1, 200)) x;
-select ok(bool_and(d between interval '5 s' and interval '10 s') and count(distinct d) > 50, 'equal jitter')
+select ok(bool_and(d between interval '5 s' and interval '10 s')
+    and count(distinct d) > 50, 'equal jitter spreads a delay from half to its length')
   from (select pawl.backoff(1, '{"base": "10 s", "jitter": "equal"}') d from generate_series(1, 200)) x;
 select ok(bool_and(d <= interval '60 s'), 'the cap holds over jitter')
     from (select pawl.backoff(30, '{"jitter": 1}') d from generate_series(1, 200)) x;

@@ -207,11 +207,13 @@ select lives_ok($$select pawl.enforce('"Sch ""ema"."Tab''le äöüäöüäöüä
     pawl.enable_log('"Sch ""ema"."Tab''le äöüäöüäöüäöüäöüäöüäöüäöü"', 'St ate', hash_chain => true)$$,
     'a table of strange names');
 insert into "Sch ""ema"."Tab'le äöüäöüäöüäöüäöüäöüäöüäöü" values (1, 'a');
-select is(pawl.fire('"Sch ""ema"."Tab''le äöüäöüäöüäöüäöüäöüäöüäöü"', 1, 'go'), 'bb', 'moves');
+select is(pawl.fire('"Sch ""ema"."Tab''le äöüäöüäöüäöüäöüäöüäöüäöü"', 1, 'go'), 'bb',
+    'a table with quotes and blanks in its name changes state by event');
 select is((select count(*) from pawl.history('"Sch ""ema"."Tab''le äöüäöüäöüäöüäöüäöüäöüäöü"', 1)), 2::bigint,
-    'is logged');
-select is_empty('select * from pawl.verify()', 'verified');
-select lives_ok($$select pawl.release('"Sch ""ema"."Tab''le äöüäöüäöüäöüäöüäöüäöüäöü"')$$, 'and released');
+    'a state change of a table with a strange name is logged');
+select is_empty('select * from pawl.verify()', 'verify finds nothing wrong in tables with strange names');
+select lives_ok($$select pawl.release('"Sch ""ema"."Tab''le äöüäöüäöüäöüäöüäöüäöüäöü"')$$,
+    'a table with a strange name can be released');
 
 -- Diagrams.
 select is(left(says(format('select pawl.%s', format(call, diagram))), 5), code,

@@ -27,7 +27,7 @@ select results_eq($$select work_indexes('jobs')$$, $$values
 select is(obj_description('jobs_pawl_claim'::regclass),
     'kept by pawl for claims: rows in ready, waiting, in claim order',
     'the comment of the index says what it is for');
-select lives_ok($$select pawl.release('jobs')$$, 'released');
+select lives_ok($$select pawl.release('jobs')$$, 'a table with managed columns can be released');
 select is_empty($$select work_indexes('jobs')$$, 'the indexes go');
 select lives_ok($$select pawl.enforce('jobs', 'state', 'job')$$, 'without managed columns');
 select is_empty($$select work_indexes('jobs')$$, 'there are none');

@@ -33,7 +33,7 @@ select is(pawl_bulk.define('{"name": "devices", "row_id": "imei", "is_retryable"
     "validators": ["public.checked"],
     "row": {"required": ["imei"], "properties": {"name": {"maxLength": 14}}},
         "steps": [{"name": "activate", "handler": "sql:public.activate"}, {"name": "notify", "handler": "mailer",
-        "max_retries": 1}]}'), 1, 'defined');
+        "max_retries": 1}]}'), 1, 'the first definition of a bulk operation is version 1');
 select is(pawl_bulk.define(configuration), 1, 'the same again is the same version') from pawl_bulk.definitions;
 select throws_ok($$select pawl_bulk.define('{"name": "x", "stepz": []}')$$, '22023', null,
     'an unknown key in a definition is rejected');
@@ -109,7 +109,7 @@ select ok((select due > now() and worker is null from pawl_bulk.work where opera
     'after a while');
 update pawl_bulk.work set due = clock_timestamp() where operation = :'operation' and row_number = 1;
 select is((select string_agg(row_number || ' ' || tries, ', ' order by row_number)
-    from pawl_bulk.claim('w2', 'mailer')), '1 1, 5 0', 'claimed again');
+    from pawl_bulk.claim('w2', 'mailer')), '1 1, 5 0', 'a failed row is claimed again, with its number of tries');
 begin;
 select pawl.set_context(processor => 'w2');
 update pawl_bulk.records set state = 'Completed'
@@ -123,7 +123,7 @@ select is((select count(*) from pawl_bulk.verify()), 0::bigint, 'nothing is wron
 select throws_ok(format($$update pawl_bulk.records set state = 'Pending' where operation = %L and state = 'Failed'$$,
     :'operation'), 'PW003', null, 'a record is reset in a retry only');
 select throws_ok(format($$delete from pawl_bulk.records where operation = %L$$, :'operation'), '55000', null,
-    'records stay');
+    'records cannot be deleted while their operation is there');
 select is((select submitted from pawl_bulk.retry(:'operation', error_types => '{StepFailure}', steps => '{activate}')),
     2::bigint, 'retried by type and step');
 select is((select count(*) || ' ' || max(row_data ->> 'imei') from pawl_bulk.retry_history
@@ -132,7 +132,7 @@ select is((select count(*) from pawl_bulk.work where operation = :'operation' an
     'nothing begins before the retry is picked up');
 select throws_ok($$update pawl_bulk.retry_history set tries = 9$$, 'PW006', null, 'which no role changes');
 select throws_ok(format('select pawl_bulk.retry(%L)', :'operation'), 'PW003', 'retry rejected: wrong_status',
-    'not twice');
+    'an operation that is being retried cannot be retried again');
 select run();
 select is(status_of(:'operation'), 'CompletedWithErrors 8/8/2/6', 'they fail again');
 select is(
@@ -196,12 +196,14 @@ select run();
 select is((select state from pawl_bulk.records where operation = :'operation'), 'WaitingForCompletion',
     'once: the retry waits for its own');
 select is(pawl_bulk.signal(:'operation', 'ask-x', attempt => 0), 'late', 'not for one of the attempt before');
-select is(pawl_bulk.signal(:'operation', 'ask-x', attempt => 1), 'applied', 'which comes');
+select is(pawl_bulk.signal(:'operation', 'ask-x', attempt => 1), 'applied',
+    'a signal for the current attempt is applied');
 select run();
 select is(status_of(:'operation'), 'Completed 1/1/1/0', 'and completes it');
 -- as often as its definition says
 select * from pawl_bulk.submit('asks', rows => '[{"id": "y"}]') \gset
-select is(pawl_bulk.signal(:'operation', 'ask-y', 'fail', 'not now'), 'early', 'another one');
+select is(pawl_bulk.signal(:'operation', 'ask-y', 'fail', 'not now'), 'early',
+    'a signal that comes before its row waits is early');
 select run();
 select is((select reason from pawl_bulk.can_retry(:'operation')), 'eligible', 'it may be retried once');
 select pawl_bulk.retry(:'operation') \g /dev/null
@@ -245,27 +247,32 @@ select is(status_of(:'operation'), 'Completed 60/60/60/0', 'and they go on');
 create role bulk_worker in role pawl_worker;
 create role bulk_operator in role pawl_operator;
 create role bulk_reader in role pawl_reader;
-grant usage on schema public to bulk_worker;
-grant insert on activated to bulk_worker;
+grant usage on schema public to bulk_worker, bulk_operator;
+grant insert on activated to bulk_operator;
 set role bulk_reader;
-select lives_ok('select * from pawl_bulk.status', 'readers look');
+select lives_ok('select * from pawl_bulk.status', 'pawl_reader can read the status of operations');
 select throws_ok('select * from pawl_bulk.claim(''w'')', '42501', null, 'and do not claim');
 set role bulk_worker;
-select lives_ok($$select pawl_bulk.submit('devices', rows => '[{"imei": "1234", "plan": "a"}]')$$, 'workers submit');
-select lives_ok('select run()', 'and run the duties');
+select lives_ok($$select pawl_bulk.submit('devices', rows => '[{"imei": "1234", "plan": "a"}]')$$,
+    'pawl_worker can submit operations');
+select throws_ok('select run()', '42501', null, 'but run no SQL functions');
+set role bulk_operator;
+select lives_ok('select run()', 'pawl_operator can run the duties');
+set role bulk_worker;
 select lives_ok(
         $$select pawl_bulk.report((select jsonb_agg(to_jsonb(c) || '{"result": "ok"}')
                 from pawl_bulk.claim('w', 'mailer') c), 'w')$$, 'claim and report');
 select throws_ok($$insert into pawl_bulk.tallies values (gen_random_uuid(), gen_random_uuid(), 1, 1, 1)$$, '42501',
     null, 'but write no counters');
 select throws_ok($$select pawl_bulk.cancel(gen_random_uuid())$$, '42501', null, 'and do not cancel');
-select throws_ok($$select pawl_bulk.define('{}')$$, '42501', null, 'nor define');
-select run();
+select throws_ok($$select pawl_bulk.define('{}')$$, '42501', null, 'pawl_operator cannot define operations');
 set role bulk_operator;
+select run();
 select * from pawl_bulk.submit('devices', rows => '[]') \gset
-select ok(pawl_bulk.cancel(:'operation'), 'operators cancel');
+select ok(pawl_bulk.cancel(:'operation'), 'pawl_operator can cancel operations');
 reset role;
-select is((select count(*) from pawl_bulk.operations where status = 'Running'), 0::bigint, 'all ended');
+select is((select count(*) from pawl_bulk.operations where status = 'Running'), 0::bigint,
+    'no operation is left Running');
 select throws_ok('delete from pawl_bulk.validations', 'PW006', null,
     'what was written once is not deleted, by its owner either');
 select is((select count(*) from pawl_bulk.verify()), 0::bigint, 'nothing is wrong at the end');

@@ -5,7 +5,7 @@ set client_min_messages = warning;
 select no_plan();
 create extension if not exists pawl_bulk;
 create table called (row_number bigint, n int);
-grant insert, select on called to pawl_worker;
+grant insert, select on called to pawl_operator;
 create function worked(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[])
     returns table (row_number bigint, message text) language plpgsql as
 $$ begin
@@ -64,9 +64,9 @@ select pawl_bulk.pause(:'o') as ok;
 select is(work_of(:'o'), 'rows 1-4/-1 held, rows 5-8/-1 held', 'a pause holds blocks');
 select is((select done from pawl_bulk.run_sql_rows()), 0::bigint, 'nothing of them begins');
 select pawl_bulk.resume(:'o') as ok;
-set role pawl_worker;
+set role pawl_operator;
 select is((select done from pawl_bulk.run_sql_rows(2)), 2::bigint,
-    'a worker begins as many rows of a block as were asked for');
+    'an operator begins as many rows of a block as were asked for');
 reset role;
 select is(records_of(:'o'), '1/0 Completed, 1/1 Pending, 2/0 Completed, 2/1 Pending',
     'whose records are made and moved on at once');
@@ -112,7 +112,8 @@ end $$;
 call try_all();
 select is((select string_agg(row_number || ' ' || state || ' ' || tries, ', ' order by row_number)
         from pawl_bulk.records where operation = :'o'),
-    '1 Completed 2, 2 Failed 3, 3 Completed 1, 4 Completed 2, 5 Completed 1', 'and used');
+    '1 Completed 2, 2 Failed 3, 3 Completed 1, 4 Completed 2, 5 Completed 1',
+    'rows of a divided block have their states and tries');
 select is((select status from pawl_bulk.status where operation = :'o'), 'CompletedWithErrors', 'the operation ends');
 select is_empty(format('select * from pawl_bulk.verify(%L)', :'o'), 'nothing is left of them');
 

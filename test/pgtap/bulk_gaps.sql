@@ -85,7 +85,7 @@ select results_eq(format('select * from pawl_bulk.signal_many(%L, %L)', :'o',
     $$values ('k3', 'duplicate'), ('k1', 'late'), ('later', 'duplicate')$$, 'what came is not undone');
 select is((select string_agg(key || ' ' || answer, ', ' order by signal) from pawl_bulk.signals
     where operation = :'o' and payload is not null), 'k4 applied', 'all are recorded');
-select is((select count(*) from pawl_bulk.signals where operation = :'o'), 9::bigint, 'each once');
+select is((select count(*) from pawl_bulk.signals where operation = :'o'), 9::bigint, 'each signal is stored once');
 select is_empty(format('select * from pawl_bulk.verify(%L)', :'o'), 'nothing is wrong');
 select is_empty(format('select * from pawl_bulk.signal_many(%L, %L)', :'o', '[]'), 'no signals, no answers');
 select throws_ok(format('select * from pawl_bulk.signal_many(%L, %L)', :'o', '[{"result": "fail"}]'), '22023', null,
@@ -116,15 +116,16 @@ $$ select string_agg(e ->> 'code' || coalesce(' ' || (e ->> 'field'), ''), ', '
 select is(said('{"x": "abc", "y": 1}'), null, 'a row that is fine');
 select is(said('{"x": "", "n": 1}'), 'required x, required y', 'fields that are missing or empty');
 select is(said('{"x": "A", "y": null}'), 'required y, pattern x', 'a null is missing; a pattern');
-select is(said('{"x": "abcdefghij", "y": 1}'), 'length x', 'too long');
+select is(said('{"x": "abcdefghij", "y": 1}'), 'length x', 'a text that is too long is found');
 select is(said('{"x": "a", "y": 1, "n": "-1e-9999"}'), 'range n', 'numbers of any size');
 select is(said('{"x": "a", "y": 1, "n": "1e400000"}'), 'type n', 'that the database holds');
 select is(said('{"x": "a", "y": 1, "m": 1e40000}'), 'type m', 'or does not');
 select is(said('{"x": "a", "y": 1, "n": "0.5"}'), 'range n', 'out of range');
-select is(said('{"x": "a", "y": 1, "n": "five", "i": 1.5, "b": "yes"}'), 'type b, type i, type n', 'types');
+select is(said('{"x": "a", "y": 1, "n": "five", "i": 1.5, "b": "yes"}'), 'type b, type i, type n',
+    'values of a wrong type are found: boolean, integer and number');
 select is(said('{"x": "a", "y": 1, "n": 5, "i": "-7", "b": "true", "e": "a", "s": "s", "m": 3}'), null,
     'texts are as good as numbers: CSV has no others');
-select is(said('{"x": "a", "y": 1, "e": "1"}'), 'enum e', 'enumerations');
+select is(said('{"x": "a", "y": 1, "e": "1"}'), 'enum e', 'a value that is not in the enumeration is found');
 select is(said('{"x": "a", "y": 1, "e": 1}'), null, 'hold numbers too');
 select is(said('{"x": "a", "y": 1, "s": 1, "m": "many"}'), 'type m, type s', 'a limit is of a number');
 select is(said('{"x": "forbidden", "y": 1}'), 'x', 'validators are asked');
@@ -132,7 +133,7 @@ select is((select jsonb_object_agg(e ->> 'message', 1)
     from pawl_bulk.precheck('schema', '{"customer": "c"}', rows => '[{"x": "A", "y": 1, "n": 9, "e": 2, "i": "x"}]') p
     cross join lateral jsonb_array_elements(p.row_errors) e),
     '{"\"x\" does not match ^[a-z]+$": 1, "\"n\" is out of range": 1, "\"e\" is not one of [\"a\", 1]": 1, "\"i\" is '
-    'not a value of type integer": 1}'::jsonb, 'messages');
+    'not a value of type integer": 1}'::jsonb, 'messages of validation name the field and the rule');
 
 -- before anything is submitted
 select results_eq($$select valid, metadata_errors

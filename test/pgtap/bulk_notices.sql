@@ -37,7 +37,8 @@ select throws_ok($$select pawl_bulk.submit('told', rows => '[]', notifications =
     'a target of notifications must have channel and target');
 select throws_ok(
         $$select pawl_bulk.submit('told', rows => '[]',
-            notifications => '{"channel": "sql", "target": "public.told", "trigger": "failure"}')$$, '22023');
+            notifications => '{"channel": "sql", "target": "public.told", "trigger": "failure"}')$$, '22023', null,
+    'notifications with an unknown trigger are rejected');
 select throws_like(
     $$select pawl_bulk.submit('told', rows => '[]',
             notifications => '{"channel": "sql", "target": "public.told", "triggers": ["never"]}')$$,
@@ -60,7 +61,7 @@ select is((select count(*) from pawl_bulk.notices n where not exists (select fro
 select done_with('bad',
     '{"channel": "sql", "target": "public.told", "triggers": ["completion", "completion_with_errors"]}') as bad \gset
 select is((select done from pawl_bulk.run_sql_notices()), 5::bigint, 'the duty delivers them all');
-select is((select done from pawl_bulk.run_sql_notices()), 0::bigint, 'once');
+select is((select done from pawl_bulk.run_sql_notices()), 0::bigint, 'a notice is delivered once');
 select is((select string_agg(concat_ws(' ', trigger, status, failed, total), ', ' order by key) from told),
     'status_change Validating 0 0, status_change Running 0 1, status_change Completed 0 1, completion Completed 0 1, '
     'completion_with_errors CompletedWithErrors 1 1', 'and says where the operation stood');
@@ -127,10 +128,14 @@ select is((select concat_ws(': ', state, message) from pawl_bulk.notices where o
     'a function whose owner is no admin is not called');
 select is((select count(*) from told where trigger = current_user), 0::bigint, 'so it did nothing');
 alter function planted(jsonb) owner to notice_programmer;
+grant insert on told to notice_programmer;
 update pawl_bulk.notices set due = now() - interval '1 s' where due is not null;
 select done from pawl.fire_due('pawl_bulk.notices') \gset
 select done from pawl_bulk.run_sql_notices() \gset
 select is((select state from pawl_bulk.notices where operation = :'o'), 'delivered', 'one of pawl_admin is');
+select is((select count(*) from told where trigger = 'notice_programmer'), 1::bigint, 'with the rights of its owner');
+delete from told where trigger = 'notice_programmer';
+revoke insert on told from notice_programmer;
 drop function planted(jsonb);
 drop role notice_submitter, notice_programmer;
 
@@ -148,13 +153,16 @@ select is((select concat_ws(': ', state, message) from pawl_bulk.notices where o
 -- channels that others deliver
 select done_with('good', '{"channel": "mail", "target": "ops@example.org", "triggers": ["completion"]}') as o \gset
 select is((select done from pawl_bulk.run_sql_notices()), 0::bigint, 'the duty leaves other channels alone');
-select throws_ok($$select pawl_bulk.claim_notices('w', 'sql')$$, '22023');
-select throws_ok($$select pawl_bulk.claim_notices('w', null)$$, '22023');
-select throws_ok($$select pawl_bulk.claim_notices('', 'mail')$$, '22004');
+select throws_ok($$select pawl_bulk.claim_notices('w', 'sql')$$, '22023', null,
+    'notices of the channel sql cannot be claimed by workers');
+select throws_ok($$select pawl_bulk.claim_notices('w', null)$$, '22023', null, 'a claim of notices names a channel');
+select throws_ok($$select pawl_bulk.claim_notices('', 'mail')$$, '22004', null,
+    'a claim of notices names a processor');
 select operation, notice, token, target, payload ->> 'key' as key from pawl_bulk.claim_notices('w1', 'mail') \gset
 select is(:'target'::text, 'ops@example.org', 'a notice is claimed');
 select is(:'key'::text, :'notice', 'its key is in the payload');
-select is((select count(*) from pawl_bulk.claim_notices('w2', 'mail')), 0::bigint, 'by one');
+select is((select count(*) from pawl_bulk.claim_notices('w2', 'mail')), 0::bigint,
+    'a claimed notice cannot be claimed by another worker');
 select is((select ok
         from pawl_bulk.report_notices(
                 jsonb_build_array(jsonb_build_object('operation', :'operation', 'notice', :'notice', 'token', :token,
@@ -217,16 +225,18 @@ select is((select string_agg(concat_ws(' ', target, state), ', ' order by target
     where operation = :'o'), 'quick delivered, slow leased', 'the other counts');
 drop trigger "!slow" on pawl_bulk.notices;
 drop function ends_leases();
-select throws_ok($$select pawl_bulk.report_notices('{}', 'w')$$, '22023');
-select throws_ok($$select pawl_bulk.report_notices('[{"result": "ok"}]', 'w')$$, '22023');
-select throws_ok($$update pawl_bulk.notices set state = 'ready' where state = 'delivered'$$, 'PW001');
--- with the rights of a worker, which validates too; a reader only reads
-grant select on mood to pawl_worker;
-grant insert on told to pawl_worker;
+select throws_ok($$select pawl_bulk.report_notices('{}', 'w')$$, '22023', null, 'a report of notices is an array');
+select throws_ok($$select pawl_bulk.report_notices('[{"result": "ok"}]', 'w')$$, '22023', null,
+    'each element of a report names its notice');
+select throws_ok($$update pawl_bulk.notices set state = 'ready' where state = 'delivered'$$, 'PW001', null,
+    'a delivered notice does not become ready again');
+-- with the rights of an operator, which validates too; a reader only reads
+grant select on mood to pawl_operator;
+grant insert on told to pawl_operator;
 select operation as worked from pawl_bulk.submit('told',
     rows => (select jsonb_agg(jsonb_build_object('x', 'good')) from generate_series(1, 6000)),
     notifications => '{"channel": "sql", "target": "public.told", "triggers": ["completion"]}') \gset
-set role pawl_worker;
+set role pawl_operator;
 select done from pawl_bulk.advance() \gset
 select is((select done from pawl_bulk.run_sql_rows(5000)), 5000::bigint,
     'a session that runs SQL handlers helps to validate');
@@ -238,16 +248,20 @@ do $$ begin
     end loop;
 end $$;
 select is((select status from pawl_bulk.operations where operation = :'worked'), 'Completed',
-    'a worker can do all of it');
+    'an operator can do all of it');
 select is((select done from pawl_bulk.run_sql_notices()), 1::bigint, 'and tell of it');
-select throws_ok($$delete from pawl_bulk.unvalidated$$, '42501');
+set role pawl_worker;
+select throws_ok($$select pawl_bulk.run_sql_notices()$$, '42501', null, 'a worker runs no functions');
+select throws_ok($$delete from pawl_bulk.unvalidated$$, '42501', null, 'a worker cannot delete blocks of rows');
 select throws_ok($$insert into pawl_bulk.notices (operation, event, channel, target, asked_by, payload)
-        select operation, operation, 'mail', 'me', 'me', '{}' from pawl_bulk.operations limit 1$$, '42501');
+        select operation, operation, 'mail', 'me', 'me', '{}' from pawl_bulk.operations limit 1$$, '42501', null,
+    'a worker cannot insert notices');
 select throws_ok($$update pawl_bulk.notices set target = 'public.moody'$$, '42501', null,
     'a worker cannot change the target');
 set role pawl_reader;
-select throws_ok($$select pawl_bulk.run_sql_notices()$$, '42501');
-select throws_ok($$select pawl_bulk._take_unvalidated('00000000-0000-0000-0000-000000000000', 1)$$, '42501');
+select throws_ok($$select pawl_bulk.run_sql_notices()$$, '42501', null, 'pawl_reader cannot run notices');
+select throws_ok($$select pawl_bulk._take_unvalidated('00000000-0000-0000-0000-000000000000', 1)$$, '42501', null,
+    'pawl_reader cannot take blocks of rows');
 reset role;
 -- no worker makes a block go that is not validated; were it gone all the same, it is found
 select operation as lost from pawl_bulk.submit('told',
@@ -271,6 +285,7 @@ select is((select count(*) from pawl_bulk.verify(:'lost')), 0::bigint,
     'what is cancelled validates nothing more, and nothing is wrong with that');
 -- a function is called only for a submitter that may call it, whatever name the submitter gives
 create role notices_worker in role pawl_worker;
+grant insert on told to notices_worker;
 create function secret(notice jsonb) returns void language sql as $$ select public.told(notice) $$;
 revoke execute on function secret from public;
 set role notices_worker;
@@ -295,7 +310,7 @@ select count(*) as ended from pawl_bulk.notices where ended_at is not null \gset
 select is((select done from pawl_bulk.prune_notices()), 0::bigint, 'for thirty days');
 update pawl_bulk.notices set ended_at = ended_at - interval '31 days' where operation = :'asked';
 select pawl_bulk.keep_notices(null);
-select is((select done from pawl_bulk.prune_notices()), 0::bigint, 'for ever');
+select is((select done from pawl_bulk.prune_notices()), 0::bigint, 'notices without a retention are not pruned');
 select pawl_bulk.keep_notices('7 days');
 set role notices_worker;
 select is((select done from pawl_bulk.prune_notices()), 1::bigint, 'a worker prunes what was declared');

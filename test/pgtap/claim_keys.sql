@@ -99,7 +99,7 @@ select pawl.fire('jobs', 4, 'finish', processor => 'w', state_column => 'state')
 select results_eq($$select relation::text, state_column, key::text, queue from pawl.read_claimable('c')$$,
     $$values ('jobs', 'state', '{11}', 'a'), ('jobs', 'state', '{12}', 'b'), ('jobs', 'state', '{13}', null)$$,
     'what became claimable, in its order; not what ended');
-select is_empty($$select * from pawl.read_claimable('c')$$, 'once');
+select is_empty($$select * from pawl.read_claimable('c')$$, 'claimable rows are read once');
 begin;
 insert into jobs (id, queue) values (14, 'a');
 insert into jobs (id, queue, due) values (15, 'a', clock_timestamp() + '1 hour');

@@ -34,7 +34,7 @@ select throws_ok($$select pawl.create_consumer('')$$, '22023', 'consumer must no
 select throws_ok($$select pawl.create_consumer('x', 'end')$$, '22023', 'unknown value "end" for start',
     'it starts now or at the beginning');
 select throws_ok($$select pawl.create_consumer('x', relations => '{}')$$, '22023', 'relations must be a list of tables',
-    'no tables');
+    'a consumer of an empty list of tables is rejected');
 select throws_ok($$select pawl.create_consumer('x', relations => array[null]::regclass[])$$, '22023',
     'relations must be a list of tables', 'a table that is null');
 select throws_ok($$select pawl.create_consumer('x', relations => array['silent']::regclass[])$$, '55000',
@@ -43,11 +43,14 @@ select throws_ok($$select pawl.create_consumer('x', relations => array['loose']:
     'no machine is enforced on table public.loose', 'a table without lifecycle');
 select throws_ok($$select * from pawl.read_events('x')$$, 'PW008', 'unknown consumer "x"',
     'an unknown consumer is an error');
-select throws_ok($$select * from pawl.read_events(null)$$, '22004', 'consumer must not be null', 'none, too');
+select throws_ok($$select * from pawl.read_events(null)$$, '22004', 'consumer must not be null',
+    'read_events rejects a null consumer');
 select throws_ok($$select * from pawl.read_events('x', null)$$, '22004', 'batch must not be null',
     'a batch is a number');
-select throws_ok($$select * from pawl.read_events('x', 0)$$, '22023', 'batch must be from 1 to 100000', 'not 0');
-select throws_ok($$select * from pawl.read_events('x', 100001)$$, '22023', 'batch must be from 1 to 100000', 'not any');
+select throws_ok($$select * from pawl.read_events('x', 0)$$, '22023', 'batch must be from 1 to 100000',
+    'read_events rejects a batch of 0');
+select throws_ok($$select * from pawl.read_events('x', 100001)$$, '22023', 'batch must be from 1 to 100000',
+    'read_events rejects a batch of more than 100000');
 select throws_ok($$select pawl.drop_consumer('x')$$, 'PW008', 'unknown consumer "x"', 'nothing to drop');
 select throws_ok($$select pawl.drop_consumer(null)$$, '22004', 'consumer must not be null', 'no name to drop');
 select throws_ok($$select pawl.prune_events('-1 s')$$, '22023', 'older_than must not be negative',
@@ -75,7 +78,8 @@ select throws_ok($$select * from pawl.outbox_1$$, '42501', null, 'nor the tables
 reset role;
 set role pawl_consumer_one;
 select lives_ok($$select pawl.create_consumer('one', 'beginning')$$, 'a worker makes a consumer');
-select throws_ok($$select pawl.create_consumer('one')$$, '42710', 'consumer "one" already exists', 'once');
+select throws_ok($$select pawl.create_consumer('one')$$, '42710', 'consumer "one" already exists',
+    'the name of a consumer can be given once');
 select throws_ok($$select pawl.create_consumer('x', relations => array['hidden']::regclass[])$$, '42501',
     'permission denied for the events of table public.hidden', 'not of a table that it may not read');
 select throws_ok($$select pawl.create_consumer('x', relations => array['seen', 'secured']::regclass[])$$, '42501',
@@ -85,7 +89,7 @@ select lives_ok($$select pawl.create_consumer('parts', relations => array['parte
 select throws_ok($$delete from pawl.consumer$$, '42501', null, 'no role writes the table');
 select throws_ok($$select pawl._create_consumer('x', 'now', null, 10)$$, '42501', null,
     'nor calls the internal function');
-select throws_ok($$select pawl._truncate_slot(1, null)$$, '42501', null, 'by none');
+select throws_ok($$select pawl._truncate_slot(1, null)$$, '42501', null, 'no role can truncate a slot of the outbox');
 reset role;
 insert into seen values (1);
 insert into hidden values (1);
@@ -95,8 +99,8 @@ set role pawl_consumer_two;
 select throws_ok($$select * from pawl.read_events('one')$$, '42501', 'consumer "one" belongs to another role',
     'the consumer of another role is not read');
 select throws_ok($$select pawl.drop_consumer('one')$$, '42501', 'consumer "one" belongs to another role',
-    'nor dropped');
-select is_empty('select * from pawl.consumers', 'nor seen');
+    'a consumer of another role cannot be dropped');
+select is_empty('select * from pawl.consumers', 'a consumer of another role is not shown');
 reset role;
 set role pawl_consumer_member;
 select set_eq('select consumer from pawl.consumers', array['one', 'parts'], 'a member of its owner sees it');
@@ -126,9 +130,10 @@ select is(as_definer(), 1::bigint, 'a SECURITY DEFINER function reads with the r
 reset role;
 set role pawl_consumer_operator;
 select set_eq('select consumer from pawl.consumers', array['one', 'parts'], 'an operator sees all');
-select throws_ok($$select * from pawl.read_events('one')$$, '42501', null, 'reads none');
+select throws_ok($$select * from pawl.read_events('one')$$, '42501', null,
+    'pawl_operator cannot read the events of a consumer');
 select lives_ok($$select pawl.drop_consumer('parts')$$, 'and may drop them');
-select lives_ok($$select pawl.prune_events()$$, 'and prunes');
+select lives_ok($$select pawl.prune_events()$$, 'pawl_operator can prune events');
 reset role;
 select is((select current_user::text), session_user::text, 'the current user is the caller again');
 
@@ -150,7 +155,8 @@ select is((select count(*) from pawl.outbox_transactions), 0::bigint, 'what all 
 update seen set state = 'a' where id = 0;
 insert into seen select g from generate_series(10, 19) g;
 select results_eq($$select consumer collate "default", behind, and_more, age > '0' from pawl.consumers order by 1$$,
-    $$values ('all', 11::bigint, false, true), ('named', 11, false, true), ('one', 11, false, true)$$, 'behind');
+    $$values ('all', 11::bigint, false, true), ('named', 11, false, true), ('one', 11, false, true)$$,
+    'the view consumers counts the events that each consumer has not read');
 select is((select count(*) from pawl.read_events('all', 4)), 4::bigint, 'four are read');
 select results_eq($$select behind from pawl.consumers where consumer = 'all'$$, array[7::bigint], 'seven are left');
 
@@ -174,15 +180,15 @@ select results_eq($$select missed, behind from pawl.consumers where consumer = '
 select is(pawl.prune_events('1 hour'), 0::bigint, 'what one consumer has not read stays');
 select pawl.drop_consumer('one') \g /dev/null
 select is((select count(*) from pawl.read_events('all')), 1::bigint, 'read by the last one');
-select is(pawl.prune_events(), 1::bigint, 'and goes');
+select is(pawl.prune_events(), 1::bigint, 'a slot that every consumer has read is pruned');
 
 -- large: the tables take turns, nothing is deleted row by row
 insert into seen select g from generate_series(1000, 20999) g;
 select is((select current from pawl.outbox_slot), 1, 'the first table');
-select is(pawl.prune_events(), 0::bigint, 'unread');
+select is(pawl.prune_events(), 0::bigint, 'prune_events keeps events that a consumer has not read');
 select is((select current from pawl.outbox_slot), 2, 'the second is written now');
 insert into seen select g from generate_series(30000, 49999) g;
-select is(pawl.prune_events(), 0::bigint, 'unread too');
+select is(pawl.prune_events(), 0::bigint, 'a slot that one consumer has not read is kept');
 select is((select current from pawl.outbox_slot), 3, 'then the third');
 insert into seen select g from generate_series(50000, 69999) g;
 select is(pawl.prune_events(), 0::bigint, 'there is no fourth');
@@ -190,7 +196,8 @@ select is((select current from pawl.outbox_slot), 3, 'it is written on');
 select results_eq($$select count(*), min(key[1]::int), max(key[1]::int) from pawl.read_events('all', 30000)$$,
     'values (30000::bigint, 1000, 39999)', 'read in order over all of them');
 select is(pawl.prune_events(), 0::bigint, 'named has read nothing');
-select is((select count(*) from pawl.read_events('named', 50000)), 50000::bigint, 'it reads');
+select is((select count(*) from pawl.read_events('named', 50000)), 50000::bigint,
+    'a consumer can read 50000 events at once');
 select is((select count(*) from pawl.read_events('named', 50000)), 10000::bigint, 'to the end');
 select is(pawl.prune_events(), 0::bigint, 'all is in the middle of an interval');
 select is((select count(*) from pawl.read_events('all', 30001)), 30000::bigint, 'and ends it');

@@ -73,7 +73,7 @@ select lives_ok(format('set pawl.metadata = %L', good), format('good JSON %s', g
     from unnest(array['1', '"text"', 'null', '[]', '{"ü": "日本"}']) good;
 reset pawl.metadata;
 select is(said(9), 'pay|early|||postgres', 'bad JSON said before the library is there is dropped');
-select is(current_setting('pawl.metadata'), '', 'and gone');
+select is(current_setting('pawl.metadata'), '', 'metadata set for a transaction is gone after it');
 
 -- pawl.event at the top: a restriction.
 set pawl.event = 'settle';
@@ -97,7 +97,7 @@ update t set note = 'y', state = 'a' where id = 14;
 select is(said(14), '||||postgres', 'without an event, writing the same value is no state change');
 select is((select count(*) from t_transitions where subject_id = 14), 1::bigint, 'and leaves no log row');
 select is(pawl.fire('t', 14, 'touch'), 'a', 'fire of an event that stays');
-select is(said(14), 'touch||||postgres', 'is logged');
+select is(said(14), 'touch||||postgres', 'an event that leads back to the same state is logged');
 
 -- pawl.event further down: a preference.
 create table child (id int primary key, parent int, state text not null);
@@ -144,7 +144,7 @@ update t set state = 'b' where id = 23;
 select results_eq('select said(g) from generate_series(20, 23) g',
     array['settle|p|c|{"m": 1}|postgres', 'settle|q|c|{"m": 1}|postgres', 'pay|q|||postgres', 'pay||||postgres'],
                   'set_context for a transaction: said, kept, taken back, over');
-select lives_ok('select pawl.set_context()', 'nothing said');
+select lives_ok('select pawl.set_context()', 'set_context can be called without arguments');
 begin;
 select pawl.set_context(metadata => '{"by": "context"}', processor => 'p', correlation_id => 'c') \g /dev/null
 select pawl.fire('t', 24, 'pay', '{"by": "call"}') \g /dev/null
@@ -189,7 +189,8 @@ select is((select event from two_transitions where subject_id = 1 and to_state =
 select is((select event from two_payment_transitions where subject_id = 1 and to_state = 'paid'), 'waive',
     'of its own it does');
 select is(pawl.fire('two', 2, 'waive', state_column => 'payment'), 'paid', 'fire names the column');
-select throws_ok($$select pawl.fire('two', 2, 'pay')$$, '22023', 'the table has several bindings', 'and must');
+select throws_ok($$select pawl.fire('two', 2, 'pay')$$, '22023', 'the table has several bindings',
+    'fire must name the column of a table with several bindings');
 select throws_ok($$select pawl.fire('two', 2, 'waive', state_column => 'state')$$, 'PW008',
     'machine "m" has no event "waive"', 'the right one');
 select throws_ok($$select pawl.fire('two', 2, 'waive', state_column => 'nonsense')$$, '42704',

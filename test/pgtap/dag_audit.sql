@@ -33,7 +33,7 @@ select task_uuid, step_uuid, fence from begun() \gset
 select is(audited(:'step_uuid'), 'nothing', 'what was begun has no result');
 set pawl.processor = :'worker';
 update pawl_dag.steps set state = 'enqueued_for_orchestration', result = '1' where step_uuid = :'step_uuid';
-select is(audited(:'step_uuid'), 't ' || :'worker' || ' t', 'an UPDATE');
+select is(audited(:'step_uuid'), 't ' || :'worker' || ' t', 'a result written by UPDATE is audited');
 select from pawl_dag.orchestrate();
 select is(audited(:'step_uuid'), 't ' || :'worker' || ' t', 'a result that is read is no other one');
 select task_uuid, step_uuid, fence from begun() \gset
@@ -62,7 +62,7 @@ select jsonb_build_array(jsonb_build_object('task_uuid', :'task_uuid', 'step_uui
         'error', '{"message": "x"}'::jsonb)) as said \gset
 begin;
 select from pawl_dag.report(:'said', :'worker');
-select is(audited(:'step_uuid'), 'f ' || :'worker' || ' t', 'an error');
+select is(audited(:'step_uuid'), 'f ' || :'worker' || ' t', 'an error is audited as a failure');
 rollback;
 select is(audited(:'step_uuid'), 'nothing', 'no result, no row');
 -- no worker's result
@@ -78,7 +78,7 @@ select pawl_dag.define_template('{"name": "sql", "identity_strategy": "always_un
         '"backoff": "none"}}]}') \g /dev/null
 select pawl_dag.start_task('sql') as task \gset
 select from pawl_dag.orchestrate();
-select is(pawl_dag.run_sql_steps(10), 2, 'both ran');
+select is(pawl_dag.run_sql_steps(10), 2, 'both SQL steps ran');
 select is(left(audited(step_of(:'task', 'good')), 2), 't ', 'a function''s result');
 select is(left(audited(step_of(:'task', 'bad')), 2), 'f ', 'and its failure');
 select work();
@@ -91,5 +91,17 @@ select is_empty($$select l.id from pawl_dag.step_transitions_log l
     where (l.to_state in ('enqueued_for_orchestration',
         'enqueued_as_error_for_orchestration')) is distinct from (a.audit_id is not null)$$,
             'one row a result, and no other');
+-- A report finds its steps by their keys, also if no step was leased when statistics were made: the index of leases
+-- then looks empty, and keeps a dead entry for each step that was claimed since.
+select work();
+analyze pawl_dag.steps;
+discard plans;
+select s.task_uuid as task, s.step_uuid as step, s.fence from begun() s \gset
+begin;
+select is((select r.ok from pawl_dag.report(jsonb_build_array(jsonb_build_object('task_uuid', :'task', 'step_uuid',
+    :'step', 'fence', :fence, 'result', 1)), :'worker') r), true, 'a report after statistics were made');
+select is(pg_stat_get_xact_numscans('pawl_dag.steps_pawl_owned'::regclass), 0::bigint,
+    'does not scan the index of leases');
+commit;
 select is_empty('select wrong()', 'everything is as it must be');
 select * from finish();

@@ -25,7 +25,8 @@ select is_rows(format('select name, total_parents, unsatisfied_parents, level fr
         '%L and map_index is distinct from 1 and coalesce(map_index, 0) < 2', :'task'),
     $$values ('list', 0, 0, 0), ('thumb[0]', 1, 1, 1), ('join', 12, 12, 2)$$, 'the join waits for all');
 select work();
-select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complete', 'it runs');
+select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complete',
+    'a task with an empty map completes');
 select is((select parents #> '{thumb,result}'
     from pawl_dag.step_inputs(array[:'task'::uuid], array[step_of(:'task', 'join')])),
     (select jsonb_agg(jsonb_build_object('from', format('thumb[%s]', i)) order by i) from generate_series(0, 11) i),
@@ -39,7 +40,8 @@ select is(state_of(:'task'), 'pending: join pending, list pending', 'no element,
 select is_rows(format('select name, total_parents, level from pawl_dag.steps where task_uuid = %L', :'task'),
     $$values ('list', 0, 0), ('join', 1, 2)$$, 'the join waits for what the mapped step would have waited for');
 select work();
-select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complete', 'it completes');
+select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complete',
+    'a task whose map has one element completes');
 
 -- several tasks of different sizes at once, one failure
 select array_agg(t) as tasks from pawl_dag.start_tasks('mapped',

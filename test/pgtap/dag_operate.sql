@@ -50,7 +50,7 @@ select is_rows(format('select reason, resolution_status, original_state from paw
                   'and is recorded');
 select is((select task_snapshot #>> '{context,execution_status}' from pawl_dag.dlq where task_uuid = :'task'),
     'blocked_by_failures', 'with a snapshot');
-select ok(pawl_dag.retry_task(:'task', 'mended'), 'retried');
+select ok(pawl_dag.retry_task(:'task', 'mended'), 'retry_task retries a task that is blocked by failures');
 select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'evaluating_results',
     'the last repaired step puts the task back to work');
 select is((select attempts from pawl_dag.steps where step_uuid = step_of(:'task', 'b')), 0, 'with all attempts');
@@ -90,11 +90,11 @@ select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complet
 -- given up, and reset
 select pawl_dag.start_task('diamond') as task \gset
 select work('{a}');
-select ok(pawl_dag.give_up(:'task', 'hopeless'), 'given up');
+select ok(pawl_dag.give_up(:'task', 'hopeless'), 'give_up ends a blocked task');
 select is(state_of(:'task'), 'error: a error, b pending, c pending, d pending', 'steps stay as they are');
 select is((select resolution_status from pawl_dag.dlq where task_uuid = :'task'), 'permanently_failed',
     'the entry says so');
-select ok(pawl_dag.reset_task(:'task', 'hope again'), 'reset');
+select ok(pawl_dag.reset_task(:'task', 'hope again'), 'reset_task resets a task in error');
 select work();
 select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complete', 'it runs again');
 
@@ -186,7 +186,7 @@ select throws_ok($$select pawl_dag.claim('x', orchestrate => 0)$$, '22023', null
     'as many tasks as an orchestrator takes');
 select pawl_dag.cancel_task(:'task') \g /dev/null
 create temporary table stepless (state text);
-create trigger wrong after update on stepless for each row execute function pawl_dag._step_entered();
+create trigger wrong after update on stepless for each row execute function pawl_dag._step_written();
 insert into stepless values ('in_progress');
 select throws_ok($$update stepless set state = 'x'$$, '39P01', null,
     'the trigger after an update needs the one before it');
@@ -277,7 +277,7 @@ select is_empty('select wrong()', 'and nothing was counted wrongly');
 -- edges
 select pawl_dag.start_task('diamond') as task \gset
 select throws_ok(format('insert into pawl_dag.edges values (%L, %L, %L)', :'task', step_of(:'task', 'd'),
-    step_of(:'task', 'a')), '22023', null, 'no cycle');
+    step_of(:'task', 'a')), '22023', null, 'an edge that closes a cycle is rejected');
 select throws_ok(format('insert into pawl_dag.edges values (%1$L, %2$L, %2$L)', :'task', step_of(:'task', 'd')),
     '23514', null, 'no edge to itself');
 insert into pawl_dag.steps (task_uuid, name, namespace, handler) select :'task', x, 'default', 'noop'
@@ -292,7 +292,8 @@ select throws_ok(format('insert into pawl_dag.edges values (%L, %L, %L)', :'task
     step_of(:'task', 'x')), '55000', null, 'nor drawn to a step that has begun');
 insert into pawl_dag.edges select :'task', step_of(:'task', 'b'), step_uuid from pawl_dag.steps
     where task_uuid = :'task' and name = 'c';
-select is((select level from pawl_dag.steps where task_uuid = :'task' and name = 'd'), 3, 'levels follow');
+select is((select level from pawl_dag.steps where task_uuid = :'task' and name = 'd'), 3,
+    'the level of a step follows a new edge');
 select work();
 select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complete',
     'also with steps and edges of one''s own');

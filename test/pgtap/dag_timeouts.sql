@@ -31,13 +31,15 @@ select is_rows('select task_uuid, fails, gives_up, records from pawl_dag.stale_t
 select is((select count(*) from pawl_dag.tasks where state <> 'steps_in_process'), 0::bigint, 'and does nothing');
 select is((select health from pawl_dag.task_staleness where task_uuid = :'young'), 'warning', '80 % are a warning');
 select is((select done from pawl_dag.time_out_tasks(1)), 1::bigint, 'as many as asked for');
-select is((select done from pawl_dag.time_out_tasks()), 3::bigint, 'the others');
+select is((select done from pawl_dag.time_out_tasks()), 3::bigint, 'time_out_tasks handles the three other tasks');
 select is(recorded(:'dlq'), 'blocked_by_failures staleness_timeout pending', 'blocked and recorded');
-select is(recorded(:'error'), 'error staleness_timeout permanently_failed', 'given up');
-select is(recorded(:'none'), 'steps_in_process', 'left alone');
-select is(recorded(:'record'), 'steps_in_process staleness_timeout pending', 'only recorded');
-select is(recorded(:'silent'), 'blocked_by_failures', 'only blocked');
-select is(recorded(:'neither'), 'steps_in_process', 'neither');
+select is(recorded(:'error'), 'error staleness_timeout permanently_failed',
+    'a stale task with staleness_action error is in error and recorded');
+select is(recorded(:'none'), 'steps_in_process', 'a stale task with staleness_action none is left alone');
+select is(recorded(:'record'), 'steps_in_process staleness_timeout pending',
+    'a stale task that is only recorded goes on');
+select is(recorded(:'silent'), 'blocked_by_failures', 'a stale task without a dead letter is only blocked');
+select is(recorded(:'neither'), 'steps_in_process', 'a stale task whose template asks for no action is left alone');
 select is_rows('select done, next_at > now() from pawl_dag.time_out_tasks()', 'values (0::bigint, true)',
     'done once, and due later');
 select is_empty('select * from pawl_dag.stale_tasks()', 'the dry run agrees');
@@ -82,7 +84,7 @@ create procedure vanish() language plpgsql as $$ begin
     perform pawl.fire_due('pawl_dag.steps');
 end $$;
 call vanish();
-select is(state_of(:'task'), 'waiting_for_retry: a pending', 'taken back');
+select is(state_of(:'task'), 'waiting_for_retry: a pending', 'a task whose step is taken back waits for a retry');
 call vanish();
 select is(state_of(:'task'), 'blocked_by_failures: a error', 'twice is enough');
 select is(recorded(:'task'), 'blocked_by_failures max_retries_exceeded pending', 'recorded as what it is');

@@ -113,7 +113,7 @@ create function picture(task uuid) returns text language sql as $$
       from pawl_dag.tasks t where t.task_uuid = task $$;
 
 -- Tries the pair in one way: the state it led to and how many log entries it wrote, or
--- that it was rejected and changed nothing.
+-- the code with which it was rejected, if that changed nothing.
 create function outcome(machine text, state text, event text, target text, way text) returns text language plpgsql as $$
 declare
     task uuid := stage(machine, state, event); step uuid; before text; found_state text; written bigint; what text;
@@ -133,12 +133,12 @@ begin
             when 'step fire' then perform pawl.fire('pawl_dag.steps', row(task, step), event);
         end case;
     exception when others then
-        what := case when sqlstate ~ '^PW00[13458]' then 'rejected' else sqlstate || ' ' || sqlerrm end;
+        what := case when sqlstate ^@ 'PW' then sqlstate else sqlstate || ' ' || sqlerrm end;
     end;
     perform set_config('pawl.event', '', true);
     if picture(task) = before then
         -- an UPDATE that changes nothing is none
-        return coalesce(what, case when way = 'update' and state = target then 'rejected' else 'nothing happened' end);
+        return coalesce(what, case when way = 'update' and state = target then 'PW001' else 'nothing happened' end);
     elsif what is not null then
         return 'rejected, but something changed';
     end if;
@@ -154,8 +154,11 @@ begin
     return format('%s, %s', found_state, written);
 end $$;
 
-select is_empty(format($$select state, event, o from pair, outcome(machine, state, event, target, %L) o
-                          where machine = %L and o is distinct from coalesce(to_state || ', 1', 'rejected')$$, way,
+select is_empty(format($$select state, event, o from pair, outcome(machine, state, event, target, %1$L) o
+                          where machine = %2$L
+                              and o is distinct from coalesce(to_state || ', 1', case when %1$L = 'fire'
+                            and not exists (select from pawl.transitions('pawl_dag.' || machine) t where t.event =
+                              pair.event) then 'PW008' else 'PW001' end)$$, way,
     machine), format('%s pairs of the %s lifecycle by %s', count(*), machine, way))
   from pair, unnest(array['update', 'log', 'fire']) way group by machine, way order by machine, way;
 select results_eq($$select count(*), count(to_state) from pair where machine = 'task'$$,

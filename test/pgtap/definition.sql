@@ -71,8 +71,8 @@ select pawl.enforce('"O''Table"', 'St ate', 'job'),
 create table before_strange as select facts('"O''Table"') as fact;
 select alike(outcome($$select pawl.definition('"O''Table"')$$), '22023 table public."O''Table" has several bindings%',
     'one of several is to be named');
-select lives_ok($$select again('"O''Table"', 'St ate')$$, 'the one');
-select lives_ok($$select again('"O''Table"', 'phase')$$, 'the other');
+select lives_ok($$select again('"O''Table"', 'St ate')$$, 'the printed calls recreate the first binding of a table');
+select lives_ok($$select again('"O''Table"', 'phase')$$, 'the printed calls recreate the second binding of a table');
 select set_eq($$select facts('"O''Table"')$$, 'select fact from before_strange', 'both are what they were');
 select pawl.define('job', (select diagram || E'\n    ready --> gone : drop' from pawl.diagram('job') diagram))
     as version \gset

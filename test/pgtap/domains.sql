@@ -32,9 +32,10 @@ select is((select count(*) from pawl.history('theirs.t', row('x', 'y', 'z'))), 2
     'history runs no CHECK of the owner''s');
 select is((select count(*) from pawl.history('theirs.t', '{x,y,z}')), 2::bigint, 'in no form of the key');
 select is(pawl.state_at('theirs.t', array['x', 'y', 'z'], 'infinity'), 'b', 'nor does state_at');
-select lives_ok($$select * from pawl.available('theirs.t', row('x', 'y', 'z'))$$, 'nor available');
+select lives_ok($$select * from pawl.available('theirs.t', row('x', 'y', 'z'))$$,
+    'available works without usage on the schema of a domain');
 select throws_ok($$select pawl.fire('theirs.t', row('x', 'y', 'forbidden'), 'go')$$, 'P0002', null,
     'a value outside the domain is one that no row has');
 select is_empty($$select * from pawl.verify('theirs.t')$$, 'nor does verify');
-select is_empty($$select * from pawl.health() where status = 'error'$$, 'nor health');
+select is_empty($$select * from pawl.health() where status = 'error'$$, 'health reports no error for such domains');
 select * from finish();

@@ -99,8 +99,9 @@ select is_empty($$select * from pawl.verify('t')$$, 'nothing is wrong with rows 
 truncate diary;
 with moved as (update t set state = 'b' where id between 9 and 12 returning 1) select 1 \g /dev/null
 select is((select count(*) from diary), 8::bigint, 'two effects of four rows each run once');
-select is((select count(*) from pawl.fire_many('t', array[13, 14], 'two') where ok), 2::bigint, 'by fire_many');
-select is((select count(*) from diary), 12::bigint, 'too');
+select is((select count(*) from pawl.fire_many('t', array[13, 14], 'two') where ok), 2::bigint,
+    'fire_many changes both rows');
+select is((select count(*) from diary), 12::bigint, 'two effects of two rows each run once in fire_many');
 
 -- Rows that ~pawl_validate does not see as they are written: a later-named trigger changes them.
 create function rewrite() returns trigger

@@ -26,7 +26,7 @@ select results_eq('select most_recent, history::text, history_view::text from pa
 update orders set state = 'sent' where id = 1;
 select results_eq('select sort_key, to_state from orders_transitions where subject_id = 1 order by 1',
     $$values (1, 'paid'), (2, 'sent')$$, 'and goes on with the next state change');
-select is_empty('select * from pawl.verify()', 'both agree');
+select is_empty('select * from pawl.verify()', 'verify finds no difference between table and log');
 
 -- The same again changes nothing, and mends triggers.
 alter table orders_transitions_log disable trigger "!pawl_protect";
@@ -92,7 +92,7 @@ select is(outcome($$select pawl.history('orders', 1)$$),
 select pawl.enable_log('orders', most_recent => 'stored', log_name => 'orders_third');
 select is((select string_agg(event, ' ') from orders_third where subject_id = 4), 'pawl.attach',
     'a log that was left is taken up again');
-select is_empty('select * from pawl.verify()', 'and agrees');
+select is_empty('select * from pawl.verify()', 'verify finds no difference after the change');
 
 -- pawl.enforce again: what is said changes, what is not said stays.
 select pawl.enforce('orders', 'state', 'order', on_delete => 'terminal', always => true);
@@ -124,7 +124,7 @@ select pawl.define('other', $$stateDiagram-v2
     sent --> [*]$$) as version \gset
 select is(outcome($$select pawl.enforce('orders', 'state', 'other')$$),
     '42710 column "state" of table public.orders already has a binding | It is enforced with machine "order", version '
-    '1. | select pawl.release(''public.orders'', ''state'')', 'another machine');
+    '1. | select pawl.release(''public.orders'', ''state'')', 'enforce rejects another machine for a bound column');
 select pawl.define('order', $$stateDiagram-v2
     [*] --> new
     new --> paid : pay
@@ -135,7 +135,7 @@ select is(outcome($$select pawl.enforce('orders', 'state', 'order')$$), 'ok', 'a
 select is((select version from pawl.binding), 1, 'also when there is a newer one');
 select is(outcome($$select pawl.enforce('orders', 'state', 'order', version => 2)$$),
     '42710 column "state" of table public.orders already has a binding | It is enforced with machine "order", version '
-    '1. | select pawl.upgrade(''public.orders'', ''state'')', 'another version');
+    '1. | select pawl.upgrade(''public.orders'', ''state'')', 'enforce rejects another version for a bound column');
 
 -- Rights, and what there must be.
 create role log_stranger login;

@@ -87,10 +87,11 @@ select results_eq('select events, wake from pawl.binding', 'values (true, false)
 select pawl.enable_events('jobs', events => false);
 
 -- Everything goes again.
-select is(outcome($$select pawl.set_claiming('jobs', claim => '{}')$$), 'ok', 'no claims');
+select is(outcome($$select pawl.set_claiming('jobs', claim => '{}')$$), 'ok',
+    'an empty list of claim events takes claims away');
 select is(outcome($$select pawl.enable_queue('jobs', owner => '', lease => '', token => '', attempts => '',
-    max_attempts => '', queue => '')$$), 'ok', 'no columns');
-select is_empty($$select work_indexes('jobs')$$, 'no indexes');
+    max_attempts => '', queue => '')$$), 'ok', 'empty names take the managed columns away');
+select is_empty($$select work_indexes('jobs')$$, 'a binding without managed columns has no work indexes');
 update jobs set state = 'done' where id = 1;
 select is((select owner from jobs where id = 1), 'w', 'nothing is kept any more');
 select is(split_part(outcome($$select pawl.enable_queue('jobs', owner => 'owner')$$), ' |', 1),

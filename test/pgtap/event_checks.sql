@@ -37,7 +37,7 @@ commit;
 select is_empty('select * from pawl.verify()', 'and when it is committed');
 select pawl.create_consumer('reader', 'beginning') \g /dev/null
 select is((select count(*) from pawl.read_events('reader')), 13::bigint, 'all is read');
-select is(pawl.prune_events(), 13::bigint, 'and pruned');
+select is(pawl.prune_events(), 13::bigint, 'the thirteen events are pruned');
 select is_empty('select * from pawl.verify()', 'entries whose events were pruned lack nothing');
 update told set state = 'b' where id in (1, 6);
 select is_empty('select * from pawl.verify()', 'nor do those that follow');
@@ -145,7 +145,7 @@ reset session_replication_role;
 select results_eq($$select status, detail from checks where check_name = 'paused'$$,
     $$values ('warning', 'claims are paused where no machine is enforced')$$, 'a pause of nothing');
 do $$ begin execute (select hint from checks where check_name = 'paused'); end $$;
-select is_empty($$select * from checks where check_name = 'paused'$$, 'is removed');
+select is_empty($$select * from checks where check_name = 'paused'$$, 'the check "paused" is gone after resuming');
 -- what verify reads grows with the log, not with its square: also where nothing is known of the size of anything
 create table many (id int primary key, state text not null default 'a') with (autovacuum_enabled = off);
 select pawl.enforce('many', 'state', 'm'), pawl.enable_log('many', 'state'),

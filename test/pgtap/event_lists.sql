@@ -51,7 +51,8 @@ select is(pawl.fire('document', 1, events => array['write', 'review', 'print']),
     'fire returns the last state');
 select is(steps_of(1), '2:draft>written:write 3:written>reviewed:review 4:reviewed>printed:print',
     'each transition has its log entry');
-select is((select count(distinct ctid) from document where id = 1 and state = 'printed'), 1::bigint, 'one row');
+select is((select count(distinct ctid) from document where id = 1 and state = 'printed'), 1::bigint,
+    'a list of events writes one version of the row');
 select results_eq($$select what from seen order by n$$, $$values ('guard written reviewed 1, stored draft'),
     ('guard written reviewed 1, stored draft'), ('effect written reviewed, stored printed'),
     ('effect reviewed printed')$$,
@@ -114,12 +115,17 @@ select rejects($$set local pawl.events = '{write,send}'; update document set sta
     'an unknown event beside a known one');
 select lives_ok($$set local pawl.events = '{send,post}'; update document set state = 'written' where id = 14$$,
     'a list of which the machine knows nothing is for another machine');
-select throws_ok($$select pawl.fire('document', 15, events => '{}')$$, '22023', 'events must not be empty', 'no event');
+select throws_ok($$select pawl.fire('document', 15, events => '{}')$$, '22023', 'events must not be empty',
+    'an empty list of events is rejected');
 select throws_ok($$select pawl.fire('document', 15, events => array['write', null])$$, '22004', null, 'a null event');
-select throws_ok($$select pawl.fire('document', 15, 'write', events => array['review'])$$, '22023', null, 'both');
-select throws_ok($$select pawl.fire('document', 15)$$, '22004', null, 'neither');
+select throws_ok($$select pawl.fire('document', 15, events => array[array['write'], array['review']])$$, '22023',
+    'events must be a one-dimensional array', 'an array of arrays, as in the setting');
+select throws_ok($$select pawl.fire('document', 15, 'write', events => array['review'])$$, '22023', null,
+    'fire with an event and a list of events is rejected');
+select throws_ok($$select pawl.fire('document', 15)$$, '22004', null,
+    'fire without an event and without a list is rejected');
 select throws_ok($$select pawl.fire('document', 15, events => array_fill('write'::text, array[17]))$$, '54000', null,
-    '17 events');
+    'a list of 17 events is rejected');
 select throws_ok(format('set pawl.events = %L', array_fill('write'::text, array[17])), '54000', null,
     '17 in the setting');
 select lives_ok(format('set pawl.events = %L', array_fill('write'::text, array[16])), '16 in the setting');
@@ -238,7 +244,7 @@ select is(pawl.fire('job', 1, events => '{start,finish}', processor => 'w'), 'do
     'taken and given up within the list');
 select is(job_is(1), 'done - - 1 1 -', 'the columns end as if each had been written alone');
 select pawl.fire('job', 2, events => '{start,give_up,start}', processor => 'w') \g /dev/null
-select is(job_is(2), 'running w leased 2 2 -', 'taken twice');
+select is(job_is(2), 'running w leased 2 2 -', 'a row claimed twice has two attempts and its second token');
 select throws_ok($$select pawl.fire('job', 2, events => '{pause,resume}', processor => 'v')$$, 'PW004', null,
     'not the owner');
 select throws_ok($$select pawl.fire('job', 2, events => '{give_up,start}', processor => 'w', token => 1)$$,

@@ -26,7 +26,7 @@ select pawl.enforce('bare', 'state', 'm'), pawl.enable_events('bare', 'state') \
 select pawl.enforce('quiet', 'state', 'm'), pawl.enable_log('quiet', 'state') \g /dev/null
 select throws_ok($$select pawl.enforce('nokey', 'state', 'm'), pawl.enable_events('nokey', 'state')$$, '55000',
     'table public.nokey has no key for its events', 'events need a key');
-select lives_ok($$select pawl.create_consumer('c')$$, 'a consumer');
+select lives_ok($$select pawl.create_consumer('c')$$, 'a consumer can be created');
 create function got(batch int default 1000) returns setof text language sql as $$
     select concat_ws(' ', e.relation::text collate "default", e.key::text, e.sort_key,
             coalesce(e.from_state, '-') || '>' || coalesce(e.to_state, '-'), e.event)
@@ -34,7 +34,8 @@ create function got(batch int default 1000) returns setof text language sql as $
 select is_empty('select got()', 'the rows that were there begin their log, which is no event');
 
 insert into logged values (1), (2);
-select results_eq('select got()', array['logged {1} 1 ->a', 'logged {2} 1 ->a'], 'first states');
+select results_eq('select got()', array['logged {1} 1 ->a', 'logged {2} 1 ->a'],
+    'an INSERT writes an event for the first state of each row');
 update logged set state = 'b' where id in (1, 2);
 select pawl.fire('logged', 1, 'again') \g /dev/null
 insert into logged_transitions (subject_id, event, metadata) values (2, 'leave', '{"by": "insert"}');
@@ -43,7 +44,7 @@ delete from logged where id = 2;
 select results_eq('select got()', array['logged {1} 2 a>b go', 'logged {2} 2 a>b go', 'logged {1} 3 b>b again',
     'logged {2} 3 b>c leave', 'logged {1} 4 b>a back', 'logged {2} 4 c>- pawl.delete'],
     'UPDATE, fire, INSERT into the log, fire_many, DELETE');
-select is_empty('select got()', 'each once');
+select is_empty('select got()', 'each event is read once');
 
 -- what a consumer needs that does not read the log
 begin;
@@ -73,7 +74,8 @@ select is((select count(*) from bare_events
         where key = array['p "q', '7', '2026-02-03'] and sort_key is null and log_id is null), 3::bigint,
     'the key in the order of its columns, its text the same whatever the session has set');
 truncate bare;
-select results_eq('select got()', array['bare {"p \"q",7,2026-02-03} c>- pawl.truncate'], 'TRUNCATE');
+select results_eq('select got()', array['bare {"p \"q",7,2026-02-03} c>- pawl.truncate'],
+    'TRUNCATE writes an event for the row, with its composite key');
 insert into quiet values (1);
 update quiet set state = 'b';
 select is_empty('select got()', 'a lifecycle without events has none');
@@ -105,7 +107,8 @@ savepoint s3;
 update logged set state = 'a' where id = 5;
 rollback to s3;
 commit;
-select results_eq('select got()', array['logged {5} 1 ->a', 'logged {5} 2 a>b go'], 'savepoints');
+select results_eq('select got()', array['logged {5} 1 ->a', 'logged {5} 2 a>b go'],
+    'state changes of a savepoint that was rolled back write no events');
 begin;
 update logged set state = 'a' where id = 5;
 rollback;
@@ -127,8 +130,8 @@ select is((select count(*) from pawl.outbox_transactions c where not exists (sel
 update logged set state = 'b' where id in (1, 5);
 update logged set state = 'b' where id = 100;
 begin;
-select is((select count(*) from got()), 2::bigint, 'read');
-select is_empty('select got()', 'read on');
+select is((select count(*) from got()), 2::bigint, 'a consumer reads the two events');
+select is_empty('select got()', 'the next read of the transaction goes on behind the first');
 rollback;
 select results_eq('select got(1)', array['logged {5} 4 a>b go'], 'rolled back, they come again; one at a time');
 begin;
@@ -137,7 +140,7 @@ select results_eq('select got(1)', array['logged {100} 2 a>b go'], 'in a savepoi
 rollback to s;
 select results_eq('select got(1)', array['logged {100} 2 a>b go'], 'and again after it was rolled back');
 commit;
-select is_empty('select got(1)', 'read');
+select is_empty('select got(1)', 'events whose reading was committed do not come again');
 begin;
 update logged set state = 'a' where id = 100;
 select is_empty('select got()', 'one''s own are news only when committed');
@@ -158,7 +161,7 @@ select pawl.define('m', $$stateDiagram-v2
     c --> [*]$$) \g /dev/null
 select pawl.upgrade('logged', remap => '{"b": "z"}') \g /dev/null
 select results_eq('select got()', array['logged {1} 6 b>z pawl.upgrade', 'logged {5} 5 b>z pawl.upgrade'],
-    'pawl.upgrade');
+    'an upgrade writes an event for each row that it maps');
 select pawl.release('logged') \g /dev/null
 update logged set state = 'nowhere';
 select is_empty('select got()', 'a table that was released has no events');

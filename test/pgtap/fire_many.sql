@@ -96,8 +96,10 @@ select results_eq($$select key, ok from pawl.fire_many('t', array[25, 26], 'go')
     $$values ('25', true), ('26', true)$$, 'integers for bigint');
 select results_eq($$select key, ok from pawl.fire_many('t', '{27,28}', 'go')$$, $$values ('27', true), ('28', true)$$,
     'an unknown literal');
-select results_eq($$select key, ok from pawl.fire_many('t', '{29}'::text, 'go')$$, $$values ('29', true)$$, 'a text');
-select results_eq($$select key, ok from pawl.fire_many('t', array['30'], 'go')$$, $$values ('30', true)$$, 'texts');
+select results_eq($$select key, ok from pawl.fire_many('t', '{29}'::text, 'go')$$, $$values ('29', true)$$,
+    'fire_many takes an array literal as a text');
+select results_eq($$select key, ok from pawl.fire_many('t', array['30'], 'go')$$, $$values ('30', true)$$,
+    'fire_many takes keys as texts');
 select results_eq($$select key, ok from pawl.fire_many('t', array[row(31), row(32)], 'go')$$,
     $$values ('31', true), ('32', true)$$, 'rows of one column');
 select throws_ok($$select * from pawl.fire_many('t', 33, 'go')$$, '42804', 'keys must be an array, not integer',
@@ -114,14 +116,15 @@ create table c (a int, b numeric, state text not null, primary key (a, b));
 select pawl.enforce('c', 'state', 'plain'), pawl.enable_log('c', 'state', hash_chain => true) \g /dev/null
 insert into c select g, 1.0, 'a' from generate_series(1, 10) g;
 select results_eq($$select key, ok from pawl.fire_many('c', array[row(1, 1.00), row(2, 1), row(11, 1)], 'go')$$,
-                  $$values ('(1, 1.00)', true), ('(2, 1)', true), ('(11, 1)', false)$$, 'rows');
+                  $$values ('(1, 1.00)', true), ('(2, 1)', true), ('(11, 1)', false)$$,
+                  'fire_many takes keys of two columns as rows');
 select results_eq($$select key, ok from pawl.fire_many('c', array['{3,1.0}', '{4,1}'], 'go')$$,
     $$values ('(3, 1.0)', true), ('(4, 1)', true)$$, 'texts of text arrays');
 select results_eq($$select key, ok from pawl.fire_many('c', '{"{5,1}","{6,1.0}"}', 'go')$$,
     $$values ('(5, 1)', true), ('(6, 1.0)', true)$$, 'a literal of them');
 select results_eq($$select key, ok from pawl.fire_many('c', array[row(7, 1), row(7, 1.00)], 'go')$$,
     $$values ('(7, 1)', true), ('(7, 1.00)', true)$$, 'one row by two names');
-select is((select count(*) from c_transitions where a = 7), 2::bigint, 'moves once');
+select is((select count(*) from c_transitions where a = 7), 2::bigint, 'a key that is given twice changes state once');
 select throws_ok($$select * from pawl.fire_many('c', array[1, 2], 'go')$$, '22023',
     'wrong number of key values for table "c"', 'half a key');
 select throws_ok($$select * from pawl.fire_many('c', array[row(1, 2, 3)], 'go')$$, '22023',
@@ -141,7 +144,8 @@ create temp table answers as select *
 select is((select count(*) from answers where ok), 7000::bigint, 'of 10,000 keys 7,000 move');
 select is((select count(*) from answers where sqlstate = 'PW001'), 3000::bigint, '3,000 do not');
 select ok((select bool_and(key = 'key ' || ordinality) from answers), 'answered in their order');
-select is((select count(*) from big_transitions where event = 'go'), 10000::bigint, 'all logged');
+select is((select count(*) from big_transitions where event = 'go'), 10000::bigint,
+    'all 10000 state changes are logged');
 select is_empty($$select * from pawl.verify('big')$$, 'nothing is wrong');
 
 -- Partitioned by the state.
@@ -152,7 +156,8 @@ select pawl.enforce('p', 'state', 'plain'), pawl.enable_log('p', 'state') \g /de
 insert into p select g, 'a' from generate_series(1, 5) g;
 select results_eq($$select key, ok, to_state from pawl.fire_many('p', array[2, 4, 2], 'go')$$,
     $$values ('2', true, 'b'), ('4', true, 'b'), ('2', true, 'b')$$, 'rows change partition');
-select is((select count(*) from p_transitions where event = 'go'), 2::bigint, 'each once');
+select is((select count(*) from p_transitions where event = 'go'), 2::bigint,
+    'each row of a partitioned table changes state once');
 select results_eq($$select key, ok, to_state from pawl.fire_many('p_a', array[1], 'go')$$, $$values ('1', true, 'b')$$,
     'a partition stands for its table');
 select is_empty($$select * from pawl.verify('p')$$, 'nothing is wrong');

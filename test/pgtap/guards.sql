@@ -105,7 +105,8 @@ select throws_ok($$update t set state = 'same', flag = false where id = 20$$, 'P
     rejected('public.flagged', 'same'), 'when none does, the first rejection is reported');
 select is(pawl.fire('t', 20, 'touch'), 'a', 'a guard on a transition to the same state says yes');
 update t set flag = false where id = 20;
-select throws_ok($$select pawl.fire('t', 20, 'touch')$$, 'PW003', rejected('public.flagged', 'a'), 'says no');
+select throws_ok($$select pawl.fire('t', 20, 'touch')$$, 'PW003', rejected('public.flagged', 'a'),
+    'a guard on a transition to the same state is asked by fire');
 select lives_ok($$update t set n = 1 where id = 20$$, 'and is not called when no state change was meant');
 
 -- First states.
@@ -319,5 +320,5 @@ select lives_ok($$update w set state = 'b' where id = 1$$, 'it is forgotten');
 select pawl.release('w') \g /dev/null
 update w set state = 'a';
 select lives_ok($$select pawl.enforce('w', 'state', 'e [with_out]')$$, 'an OUT parameter is an answer');
-select lives_ok($$update w set state = 'b' where id = 2$$, 'which counts');
+select lives_ok($$update w set state = 'b' where id = 2$$, 'a guard on a wide row returns true');
 select * from finish();

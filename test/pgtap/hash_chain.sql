@@ -71,8 +71,8 @@ create view again as
 select is((select count(*) from again), (select count(*) from t_transitions),
     'every row is in the chain of its subject');
 select is((select count(*) from again where same), 23::bigint, 'and every hash is what plain SQL computes');
-select is_empty('select code, sort_key from again where not same', 'none differs');
-select is_empty($$select * from pawl.verify('t')$$, 'verify agrees');
+select is_empty('select code, sort_key from again where not same', 'entries with the same content have the same hash');
+select is_empty($$select * from pawl.verify('t')$$, 'verify recomputes the hashes and finds no difference');
 set timezone = 'Asia/Kolkata'; set datestyle = 'SQL, DMY'; set extra_float_digits = 0;
 select is_empty($$select * from pawl.verify('t')$$, 'in a session of other habits too');
 reset timezone; reset datestyle; reset extra_float_digits;

@@ -108,5 +108,6 @@ select is((select count(*) from pawl.health() where relation = 'plain'::regclass
     'four things are wrong');
 select pawl._install('plain'), pawl._close_log('plain_transitions_log', true),
     pawl._close_record('plain_results') \g /dev/null
-select is_empty($$select * from pawl.health() where status = 'error'$$, 'and mended');
+select is_empty($$select * from pawl.health() where status = 'error'$$,
+    'health reports no error once the triggers are mended');
 select finish();

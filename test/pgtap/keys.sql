@@ -83,7 +83,7 @@ select is((select count(*) from pawl.history('ci', 'abc')), 2::bigint, 'the same
 select throws_ok($$update ci set id = 'xyz' where id = 'Def'::elsewhere.citext$$, '0A000',
     'the key of a row with a log cannot change', 'another key is another');
 select results_eq($$select key, ok from pawl.fire_many('ci', array['DEF', 'def'], 'go')$$,
-    $$values ('DEF', true), ('def', true)$$, 'many');
+    $$values ('DEF', true), ('def', true)$$, 'fire_many finds keys of type citext in any case');
 select is_empty($$select * from pawl.verify('ci')$$, 'verify compares keys as the table does');
 select pawl.release('ci') \g /dev/null
 select lives_ok($$select pawl.enforce('ci', 'state', 'm'), pawl.enable_log('ci', 'state')$$,
@@ -110,17 +110,17 @@ insert into i select g, 'a' from generate_series(1, 1500) g;
 with gone as (delete from i returning id) insert into i select id, 'a' from gone;
 select is((select count(*) from i_transitions), 4500::bigint, 'so with plain integers, and many of them');
 select is_empty($$select * from pawl.verify('i')$$, 'and the chains of hashes hold');
-select is_empty($$select * from pawl.verify('nu')$$, 'and here');
+select is_empty($$select * from pawl.verify('nu')$$, 'verify finds no difference for keys of type numeric');
 
 -- Composite keys.
 create table c (b text, a int, note text, state text not null, primary key (a, b));
 select pawl.enforce('c', 'state', 'm'), pawl.enable_log('c', 'state') \g /dev/null
 insert into c (a, b, state) select 1, t, 'a' from unnest(array['x', 'y', 'z', 'u', 'v', 'with, comma', '{brace}']) t;
-select is(pawl.fire('c', row(1, 'x'), 'go'), 'b', 'a row');
+select is(pawl.fire('c', row(1, 'x'), 'go'), 'b', 'fire takes a key of two columns as a row');
 select is(pawl.fire('c', row('1', 'y'::varchar), 'go'), 'b', 'a row of other types');
 select is(pawl.fire('c', array['1', 'z'], 'go'), 'b', 'an array of texts');
-select is(pawl.fire('c', '{1,u}', 'go'), 'b', 'a literal');
-select is(pawl.fire('c', '{1,v}'::text, 'go'), 'b', 'a text');
+select is(pawl.fire('c', '{1,u}', 'go'), 'b', 'fire takes a key of two columns as an array literal');
+select is(pawl.fire('c', '{1,v}'::text, 'go'), 'b', 'fire takes a key of two columns as a text');
 select is(pawl.fire('c', '{1,"with, comma"}', 'go'), 'b', 'a literal with a quoted part');
 select is(pawl.fire('c', row(1, '{brace}'), 'go'), 'b', 'a part that looks like an array');
 select is((select count(*) from pawl.history('c', row(1, 'x'))), 2::bigint, 'history by a row');
@@ -129,9 +129,10 @@ select is((select count(*) from pawl.history('c', '{1,x}')), 2::bigint, 'history
 select is(pawl.state_at('c', row(1, 'x'), 'infinity'), 'b', 'state_at by a row');
 create type pair as (a int, b text);
 select is(pawl.fire('c', row(1, 'x')::pair, 'back'), 'a', 'a value of a composite type');
-select throws_ok($$select pawl.fire('c', 1, 'go')$$, '22023', 'wrong number of key values for table "c"', 'too little');
+select throws_ok($$select pawl.fire('c', 1, 'go')$$, '22023', 'wrong number of key values for table "c"',
+    'a key with too few values is rejected');
 select throws_ok($$select pawl.fire('c', row(1, 'x', 2), 'go')$$, '22023', 'wrong number of key values for table "c"',
-    'too much');
+    'a key with too many values is rejected');
 select throws_ok($$select pawl.fire('c', array['1'], 'go')$$, '22023', 'wrong number of key values for table "c"',
     'a short array');
 select throws_ok($$select pawl.fire('c', row(1, null), 'go')$$, '22004', 'key of table "c" must not be null',
@@ -158,11 +159,12 @@ select is((select count(*) from pawl.history('rr', row(1, 'x')::pair)), 2::bigin
 create table t (id int primary key, state text not null);
 select pawl.enforce('t', 'state', 'm') \g /dev/null
 insert into t values (1, 'a');
-select throws_ok($$select pawl.fire('t', 'x', 'go')$$, '22P02', null, 'no number');
+select throws_ok($$select pawl.fire('t', 'x', 'go')$$, '22P02', null,
+    'a text that is not a number is rejected as an integer key');
 select throws_ok($$select pawl.fire('t', 3000000000, 'go')$$, '22003', null, 'too large a number');
 select throws_ok($$select pawl.fire('t', 1.5, 'go')$$, '22P02', null, 'not an integer');
 select throws_ok($$select pawl.fire('t', 2, 'go')$$, 'P0002', 'public.t has no row with key 2', 'no such row');
-select throws_ok($$select pawl.fire('t', null, 'go')$$, '22004', 'key must not be null', 'null');
+select throws_ok($$select pawl.fire('t', null, 'go')$$, '22004', 'key must not be null', 'a null key is rejected');
 select throws_ok($$select pawl.fire('t', null::int, 'go')$$, '22004', 'key must not be null', 'a null integer');
 select throws_ok($$select pawl.fire('t', array[1], 'go')$$, '22P02', null, 'an array for a single key');
 select * from finish();

@@ -31,7 +31,7 @@ update late set state = 'running', owner = 'bob' where id > 1;
 select pawl.fire('late', 3, 'complete', processor => 'bob') \gset
 select results_eq($$select id, state, owner, token from late order by id$$,
     $$values (1, 'ready', null, 2::bigint), (2, 'running', 'bob', 3::bigint), (3, 'done', null, 3::bigint)$$,
-    'three fates');
+    'the three rows of the former owner are ready, running and done');
 
 select throws_like(format($$update late set state = 'done', result = 7, token = 1 where id = %s$$, i),
     'fencing token 1 does not match the row', 'an UPDATE that names the token: row ' || i) from generate_series(1, 3) i;
@@ -41,7 +41,8 @@ select throws_ok(format($$select pawl.fire('late', %s, 'complete', processor => 
     null, 'fire: row ' || i) from generate_series(1, 3) i;
 select results_eq($$select key, ok, sqlstate
     from pawl.fire_many('late', array[1, 2, 3], 'complete', processor => 'anna', tokens => '{1, 1, 1}')$$,
-    $$values ('1', false, 'PW005'), ('2', false, 'PW005'), ('3', false, 'PW005')$$, 'fire_many');
+    $$values ('1', false, 'PW005'), ('2', false, 'PW005'), ('3', false, 'PW005')$$,
+    'fire_many rejects the reports of a former owner one by one');
 set pawl.processor = 'anna';
 set pawl.token = 1;
 select throws_ok(format($$update late set state = 'done' where id = %s$$, i), 'PW005', null,

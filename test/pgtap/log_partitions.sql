@@ -89,7 +89,8 @@ select walk(l) from layouts l \g /dev/null
 select is(parts_of('w1_transitions'), 'w1_five:16 w1_sub_0:34 w1_transitions_default:50 w1_turned:33',
     'entries go where they belong');
 select is_empty('select * from pawl.verify()', 'every log is whole');
-select is_empty($$select * from pawl.health() where status <> 'ok' and check_name <> 'triggers'$$, 'and healthy');
+select is_empty($$select * from pawl.health() where status <> 'ok' and check_name <> 'triggers'$$,
+    'health finds nothing wrong in partitioned logs');
 select is((select count(distinct digest)
     from (select md5(string_agg(concat_ws(' ', tenant, subject_id, sort_key, from_state, to_state, event), ','
         order by tenant, subject_id, sort_key)) digest
@@ -101,7 +102,7 @@ select results_eq(format('select sort_key, from_state, to_state, most_recent fro
     $$values (1, null, 'ready', false), (2, 'ready', 'running', false), (3, 'running', 'ready', false),
     (4, 'ready', null, false), (5, null, 'ready', true)$$, 'history of ' || layout || ', ' || most_recent) from layouts;
 select is((select array_agg(distinct pawl.state_at(name::regclass, row(6, 1), now())) from layouts), '{done}',
-    'state_at');
+    'state_at finds the state in every partition layout');
 select is((select count(*) from w3_transitions where most_recent),
     (select count(*) from w3_transitions) - (select count(*) from w3_transitions where not most_recent),
     'the view that derives most_recent');
@@ -116,7 +117,7 @@ insert into w1_sub (tenant, subject_id, to_state) values (9, 3, 'running');
 insert into w1_sub_0 (tenant, subject_id, to_state) values (9, 4, 'running');
 select is((select array_agg((tenant, id)::text order by tenant, id) from w1
         where state = 'running' and (tenant, id) in ((6, 3), (1, 1), (6, 4), (9, 3), (9, 4))),
-    '{"(1,1)","(6,3)","(6,4)","(9,3)","(9,4)"}', 'moves rows');
+    '{"(1,1)","(6,3)","(6,4)","(9,3)","(9,4)"}', 'rows are claimed in a table with a partitioned log');
 select is((select metadata->>'a' from pawl.history('w1', row(6, 3)) where most_recent), '1', 'with what it was given');
 select throws_ok('insert into w1_turned (tenant, subject_id, event) values (9, 1, ''again'')', '0A000', null,
     'an entry of another partition does not go into this');
@@ -144,7 +145,7 @@ truncate strange;
 select lives_ok('alter table w1_transitions attach partition strange for values from (100) to (200)',
     'an empty table joins');
 select throws_ok('truncate strange', 'PW006', null, 'and is guarded');
-select lives_ok('alter table w1_transitions detach partition strange', 'and leaves');
+select lives_ok('alter table w1_transitions detach partition strange', 'a partition of a log can be detached');
 select is((select count(*) from pg_trigger where tgrelid = 'strange'::regclass), 0::bigint, 'without triggers of ours');
 select lives_ok('insert into strange select * from w1_transitions', 'a table like any other');
 drop table strange;
@@ -249,8 +250,9 @@ insert into audited_1 (tenant, subject_id, to_state) values (1, 3, 'done');
 insert into audited_2 (tenant, subject_id, to_state) values (2, 3, 'done'), (2, 4, 'done');
 select is((select string_agg(tenant || '/' || subject_id, ' ' order by tenant, subject_id) from audited_result_audit),
     '0/1 0/2 1/1 1/2 1/3 2/1 2/2 2/3 2/4', 'by every statement, once');
-select is_empty($$select * from pawl.verify('audited')$$, 'verify agrees');
-select is_empty($$select * from pawl.health() where relation = 'audited'::regclass and status <> 'ok'$$, 'health too');
+select is_empty($$select * from pawl.verify('audited')$$, 'verify finds no difference in an audited partitioned log');
+select is_empty($$select * from pawl.health() where relation = 'audited'::regclass and status <> 'ok'$$,
+    'health finds nothing wrong in an audited partitioned log');
 select is((select removed from pawl.prune_log('audited', '0') where not more), 22::bigint, 'what of it is pruned');
 select is_empty($$select * from pawl.verify('audited')$$, 'is known not to be missing in the audit');
 select pawl.unaudit('audited') \g /dev/null

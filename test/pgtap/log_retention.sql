@@ -66,7 +66,8 @@ select results_eq('select subject_id, sort_key, to_state, whole from stored_tran
     $$values (1, 3, 'done', true), (2, 3, 'done', true), (5, 3, 'done', true), (6, 3, 'done', true),
         (7, 3, 'done', true), (8, 3, 'done', true), (9, 3, 'done', true)$$,
     'the end of each row that is there is known, of those that are not nothing');
-select is((select array_agg(distinct p::text) from logs, pawl.prune_log(t, '1 day') p), '{"(0,f)"}', 'once');
+select is((select array_agg(distinct p::text) from logs, pawl.prune_log(t, '1 day') p), '{"(0,f)"}',
+    'pruning again removes nothing');
 
 -- Rows without a log go on where it ended.
 select is(pawl.state_at(t, 1, now()), 'done', 'state_at knows the end') from logs;
@@ -158,11 +159,12 @@ create table quiet_0 partition of quiet_transitions for values from (0) to (10);
 create table quiet_1 partition of quiet_transitions for values from (10) to (20);
 create table quiet_2 partition of quiet_transitions for values from (20) to (30);
 insert into quiet values (11); update quiet set state = 'running'; update quiet set state = 'done';
-select is((select removed from pawl.prune_log('quiet', '0')), 3::bigint, 'emptied');
+select is((select removed from pawl.prune_log('quiet', '0')), 3::bigint,
+    'pruning by age 0 empties the log of ended rows');
 select ok(to_regclass('quiet_' || n) is not null, 'kept: quiet_' || n) from generate_series(0, 2) n;
 insert into quiet values (21);
 select is((select removed from pawl.prune_log('quiet', '0')), 0::bigint, 'when later ones are written');
-select is(to_regclass('quiet_1'), null, 'it goes');
+select is(to_regclass('quiet_1'), null, 'an emptied partition that a later one follows is dropped');
 select ok(to_regclass('quiet_0') is not null, 'a partition that never had an entry stays');
 select is_empty($$select * from pawl.verify('quiet')$$, 'nothing is wrong');
 
@@ -190,8 +192,8 @@ select throws_ok($$select pawl.extend_log('lists', 'day')$$, '55000',
 insert into timed values (pawl.uuid_v7(now() + interval '2 months'));
 select is(pawl.extend_log('timed', 'month', 4), 4,
     'this month and four to come, but for the one that the default partition has entries of');
-select is(pawl.extend_log('timed', 'month', 4), 0, 'once');
-select is(pawl.extend_log('timed', 'month', 5), 1, 'and on');
+select is(pawl.extend_log('timed', 'month', 4), 0, 'extending a log again creates no partition');
+select is(pawl.extend_log('timed', 'month', 5), 1, 'extending a log by one more month creates one partition');
 insert into timed select pawl.uuid_v7(now() + n * interval '1 month') from generate_series(-1, 5) n;
 select is((select string_agg(part, ' ' order by part)
     from (select case when tableoid = 'timed_transitions_default'::regclass then 'default' else
@@ -200,7 +202,7 @@ select is((select string_agg(part, ' ' order by part)
         order by n) || ' default default default' from unnest(array[0, 1, 3, 4, 5]) n), 'each in its month');
 select is((select count(distinct tgname) from pg_trigger t
         join pawl._members('timed_transitions'::regclass) m on m = t.tgrelid and m <> 'timed_transitions'::regclass),
-    4::bigint, 'guarded');
+    4::bigint, 'each new partition of a log has its guard triggers');
 select is_empty($$select * from pawl.verify('timed')$$, 'nothing is wrong');
 create table dated (day date, n int, state text not null default 'ready', primary key (day, n));
 select pawl.enforce('dated', 'state', 'job'),
@@ -213,7 +215,7 @@ select pawl.enforce('stamped', 'state', 'job'),
 \set long ''
 \getenv long PAWL_LONG
 select case :'long' when '' then 11 else 47 end as ahead \gset
-select is(pawl.extend_log('stamped', 'hour', :ahead), 1 + :ahead, 'by hours');
+select is(pawl.extend_log('stamped', 'hour', :ahead), 1 + :ahead, 'extend_log creates partitions of an hour');
 insert into stamped select now() + n * interval '1 hour', 1 from generate_series(0, :ahead) n;
 select is((select count(*) from only stamped_transitions_default), 0::bigint, 'each hour has its own');
 select throws_ok($$select pawl.extend_log('stamped', 'day', 3)$$, '42P17', null, 'other periods do not fit between');

@@ -32,7 +32,8 @@ insert into t select n, 'a' from generate_series(1, 10000) n;
 insert into derived select n, 'a' from generate_series(1, 10000) n;
 select is((select count(distinct subject_id) from seen where trigger = 'each_row'), 10000::bigint,
     'a row trigger fires for each of 10,000 rows');
-select is((select count(*) from seen where trigger = 'each_row'), 10000::bigint, 'once');
+select is((select count(*) from seen where trigger = 'each_row'), 10000::bigint,
+    'a row trigger on the log fires once for each entry');
 select is((select string_agg(format('%s: %s rows, %s subjects', log, n, subjects), '; ' order by log)
              from (select log, count(*) n, count(distinct subject_id) subjects from seen where trigger = 'all_rows'
                  group by 1) x),
@@ -65,7 +66,9 @@ create function reject() returns trigger language plpgsql as $$ begin
     if exists (select from new_rows where subject_id = 7) then raise 'not 7'; end if; return null; end $$;
 create trigger rejects after insert on t_transitions referencing new table as new_rows
     for each statement execute function reject();
-select throws_ok('update t set state = ''a'' where id between 6 and 8', 'P0001', 'not 7');
+select throws_ok('update t set state = ''a'' where id between 6 and 8', 'P0001',
+    'not 7',
+    'an error in a trigger on the log undoes the whole statement');
 select is((select array_agg(state order by id) from t where id between 6 and 8), '{b,b,b}',
     'and every row of its statement');
 drop trigger rejects on t_transitions;

@@ -48,9 +48,10 @@ select is((select array_agg(distinct to_state || ' ' || n) from (select to_state
 select is((select count(*) from shop.other_transitions), 200::bigint,
     'the other, which is not declared, is not pruned');
 select throws_ok($$select pawl.keep_log('shop.kept', '-1 s')$$, '22023', 'keep must not be negative', 'a negative age');
-select throws_ok($$select pawl.keep_log('shop.kept', '1 s', null)$$, '22004', 'only_terminal must not be null', 'null');
+select throws_ok($$select pawl.keep_log('shop.kept', '1 s', null)$$, '22004', 'only_terminal must not be null',
+    'keep_log rejects only_terminal => null');
 select throws_ok($$select pawl.keep_log('shop.kept', '1 s', ahead => null)$$, '22004', 'ahead must not be null',
-    'null');
+    'keep_log rejects ahead => null');
 select throws_ok($$select pawl.keep_log('shop.kept', '1 s', ahead => -1)$$, '22023', 'ahead must be from 0 to 1000',
     'fewer than none');
 select throws_ok($$select pawl.keep_log('shop.kept', '1 s', period => 'month')$$, '55000', null,
@@ -58,7 +59,7 @@ select throws_ok($$select pawl.keep_log('shop.kept', '1 s', period => 'month')$$
 select throws_ok($$select * from pawl.tend_logs(batch => 0)$$, '22023', 'batch must be from 1 to 1000000',
     'a batch of none');
 select lives_ok($$select pawl.keep_log('shop.kept', null)$$, 'it is taken back');
-select is((select count(*) from pawl.log_upkeep), 0::bigint, 'and gone');
+select is((select count(*) from pawl.log_upkeep), 0::bigint, 'the declared retention goes with its log');
 
 -- By hand
 select throws_ok($$insert into pawl.log_upkeep (log, keep) values ('shop.kept_transitions_log', '-1 s')$$, '23514',
@@ -69,18 +70,19 @@ select throws_ok($$insert into pawl.log_upkeep (log, period, ahead)
     values ('shop.kept_transitions_log', 'month', 1001)$$, '23514', null, 'too many periods by hand');
 
 -- Partitions of time
-select lives_ok($$select pawl.keep_log('shop.months', null, period => 'month', ahead => 1)$$, 'months');
+select lives_ok($$select pawl.keep_log('shop.months', null, period => 'month', ahead => 1)$$,
+    'keep_log takes a period of months without an age');
 create function shop.leaves() returns bigint
     language sql as $$ select count(*) from pg_inherits where inhparent = 'shop.months_transitions_log'::regclass $$;
 select is(shop.leaves(), 3::bigint, 'this one, the next, and the default are there at once');
 select lives_ok($$select pawl.keep_log('shop.months', null, period => 'month', ahead => 3)$$, 'more of them');
-select is(shop.leaves(), 5::bigint, 'at once');
+select is(shop.leaves(), 5::bigint, 'keep_log creates the partitions at once');
 select format('drop table %s', inhrelid::regclass) as statement from pg_inherits
     where inhparent = 'shop.months_transitions_log'::regclass order by inhrelid desc limit 1 \gset
 :statement;
 select is((select done from pawl.tend_logs()), 1::bigint, 'the duty makes what is missing');
 select is(shop.leaves(), 5::bigint, 'it is there');
-select is((select done from pawl.tend_logs()), 0::bigint, 'once');
+select is((select done from pawl.tend_logs()), 0::bigint, 'tend_logs has nothing to do at once again');
 
 -- One that fails undoes nothing of the others; where all fail it is an error
 insert into pawl.log_upkeep (log, keep, period) select history, '0', 'year' from pawl.binding
@@ -95,7 +97,8 @@ select throws_ok($$select * from pawl.tend_logs('shop.months')$$, '42P17', null,
 set client_min_messages = warning;
 select lives_ok($$select pawl.keep_log('shop.kept', null)$$, 'nothing of the one');
 select throws_ok($$select * from pawl.tend_logs()$$, '42P17', null, 'an error when there is no other');
-select lives_ok($$select pawl.keep_log('shop.months', null, period => 'month', ahead => 3)$$, 'months again');
+select lives_ok($$select pawl.keep_log('shop.months', null, period => 'month', ahead => 3)$$,
+    'keep_log can be called again for a period of months');
 
 -- Audits
 select throws_ok($$select pawl.keep_audit('shop.kept', '0')$$, '42704', null, 'no audit, nothing to keep');
@@ -114,7 +117,7 @@ select lives_ok($$select pawl.keep_audit('shop.kept', '0')$$, 'for no time at al
 select is((select array_agg(concat_ws(' ', u.log, u.keep)) from pawl.log_upkeep u where u.keep is not null),
     '{"shop.kept_result_audit 00:00:00"}', 'is one declaration, of the audit and not of the log');
 select is((select t from pawl.tend_logs('shop.kept', 30) t)::text ~ '^\(30,"[0-9]', true, 'a batch, and there is more');
-select is((select done from pawl.tend_logs()), 70::bigint, 'the rest');
+select is((select done from pawl.tend_logs()), 70::bigint, 'the next call of tend_logs prunes the rest');
 select is((select count(*) from shop.kept_result_audit), 0::bigint, 'all of it');
 select is((select count(*) from shop.other_result_audit), 100::bigint,
     'the other, which is not declared, is not pruned');
@@ -123,7 +126,8 @@ select lives_ok($$select pawl.keep_log('shop.kept', '0')$$, 'the log as well');
 select is((select count(*) from pawl.log_upkeep u where u.keep is not null), 2::bigint,
     'takes no place of the audit''s');
 select lives_ok($$select pawl.keep_log('shop.kept', null), pawl.keep_audit('shop.kept', null)$$, 'both are taken back');
-select is((select count(*) from pawl.log_upkeep u where u.keep is not null), 0::bigint, 'and gone');
+select is((select count(*) from pawl.log_upkeep u where u.keep is not null), 0::bigint,
+    'no retention is declared any more');
 
 -- Whose they are
 reset role;
@@ -139,8 +143,8 @@ reset role;
 grant pawl_admin to upkeep_other;
 set role upkeep_other;
 select lives_ok($$insert into pawl.log_upkeep (log, keep, only_terminal) select history, '0', false from pawl.binding
-        where relation::text = 'shop.other'$$, 'pawl_admin may');
-select is((select done from pawl.tend_logs()), 100::bigint, 'and prunes');
+        where relation::text = 'shop.other'$$, 'pawl_admin can write a retention row by hand');
+select is((select done from pawl.tend_logs()), 100::bigint, 'tend_logs prunes by a retention row written by hand');
 reset role;
 
 -- With the log, and by another name

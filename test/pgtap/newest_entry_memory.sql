@@ -98,7 +98,8 @@ update u set state = 'b';
 update u set state = 'c' where id <> 2;
 update u set state = 'a' where id = 1;
 select is((select array_agg(n order by id)
-    from (select subject_id as id, max(sort_key) n from u_transitions group by 1) x), '{4,2,3}', 'composite keys');
+    from (select subject_id as id, max(sort_key) n from u_transitions group by 1) x), '{4,2,3}',
+    'newest entries of rows with composite keys are remembered');
 
 -- Anything of it, in any order, often; what is rolled back as well.
 create procedure wander(times int) language plpgsql as $$

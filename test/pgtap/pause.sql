@@ -37,10 +37,10 @@ select results_eq($$select pauses()$$,
         ('numbered state slow'), ('plain state (all) because')$$,
     'all of it is in the table');
 select lives_ok($$select pawl.pause('jobs', 'mail', until => '2200-01-01 00:00+00', reason => 'longer')$$,
-    'pausing again');
+    'a paused queue can be paused again with another end');
 select results_eq($$select until, reason from pawl.paused where queue = 'mail'$$,
     $$values ('2200-01-01 00:00+00'::timestamptz, 'longer')$$, 'changes until and reason');
-select is(pawl.resume('jobs', 'mail'), true, 'resumed');
+select is(pawl.resume('jobs', 'mail'), true, 'a paused queue can be resumed');
 select is(pawl.resume('jobs', 'mail'), false, 'it was not paused any more');
 select is(pawl.resume('jobs'), true, 'the whole table');
 select is((select count(*) from pawl.paused where relation = 'jobs'::regclass), 1::bigint,

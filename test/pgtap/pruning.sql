@@ -129,7 +129,7 @@ select is_empty($$select * from pawl.verify('t')$$, 'leaves it whole');
 select sum((pawl.prune_log('t', '0', batch => 1000)).removed) from generate_series(1, 10) \g /dev/null
 select is((select count(*) || ' ' || count(distinct subject_id) from t_transitions), '1000 1000',
     'deleted rows leave nothing');
-select is((select count(*) from t_transitions_pruned), 1000::bigint, 'here neither');
+select is((select count(*) from t_transitions_pruned), 1000::bigint, 'a second pruning adds no anchors');
 select is_empty($$select * from pawl.verify('t')$$, 'nothing is wrong');
 begin;
 select pawl.prune_log('t', '0') \g /dev/null
@@ -205,7 +205,7 @@ select is(by_hand('chained_transitions_log', 'update chained_transitions_log set
 select is(by_hand('chained_transitions_log_pruned', 'update chained_transitions_log_pruned set hash = '''' where '
     'subject_id = 1'), '{"1 hash_mismatch"}', 'the memory of the cut');
 select is(by_hand('chained_transitions_log_pruned', 'delete from chained_transitions_log_pruned where subject_id = 1'),
-    '{"1 chain_broken","1 hash_mismatch","1 sort_key_gap"}', 'or none');
+    '{"1 chain_broken","1 hash_mismatch","1 sort_key_gap"}', 'verify finds a chain whose anchor was deleted by hand');
 
 -- Audits have a retention of their own.
 create table audited (id int primary key, state text not null default 'ready');
@@ -250,7 +250,7 @@ select is((select array_agg(problem) from pawl.verify('audited')), '{audit_missi
 -- Renames and drops.
 alter table derived rename to elsewhere;
 alter table elsewhere rename column id to no;
-select lives_ok($$select pawl.prune_log('elsewhere', '0')$$, 'after renames');
+select lives_ok($$select pawl.prune_log('elsewhere', '0')$$, 'a log can be pruned after its table was renamed');
 update elsewhere set state = 'ready' where state = 'done';
 select is_empty($$select * from pawl.verify('elsewhere')$$, 'nothing is wrong');
 select is_empty($$select * from pawl.health() where status not in ('ok', 'info')$$, 'all is in place');
@@ -258,5 +258,5 @@ drop table t;
 drop table t_transitions;
 select hasnt_table('t_transitions_pruned', 'what was known of a log goes with it');
 select is((select count(*) from pawl.pruned_log where not exists (select from pg_class c where c.oid = log)), 0::bigint,
-    'nothing dangles');
+    'no row of pawl.pruned_log names a log that is gone');
 select * from finish();

@@ -154,7 +154,7 @@ select throws_ok(format($$select pawl.redact('s.chained', 5, array[%L], 'x')$$, 
     field || ' is no field')
   from unnest(array['metadata/a/~2', 'metadata/a/b~', 'meta/a', 'metadataa', 'audit.b', 'audit.worker', 'a']) field;
 select is(pawl.redact('s.chained', 5, '{metadata/a/b/c,metadata/a/b~1c,metadata/nothing/there,metadata/l/0}',
-    'pointers'), 1::bigint, 'nested keys');
+    'pointers'), 1::bigint, 'nested keys of metadata are redacted by their JSON Pointers');
 select is(pawl.redact('s.plain', 5, '{metadata/a/b/c,metadata/a/b~1c}', 'pointers'), 1::bigint, 'without a chain, too');
 reset role;
 select is_empty($$select * from pawl.verify()$$, 'the chain holds');
@@ -255,8 +255,10 @@ select is((select string_agg(subject_id || ' ' || regexp_replace(name, '[0-9a-f]
     from s.copied_result_audit), '1 redacted:# none, 2 Secret 1970-01-01',
     'text is a digest, what is no text is gone, and other rows are as they were');
 select is((select results from pawl.redaction where reason = 'copies'), 1::bigint, 'one result was changed');
-select is((select pawl.redact('s.copied', row(1, 'x'), '{audit.name,audit.born}', 'copies again')), 0::bigint, 'again');
-select is((select results from pawl.redaction where reason = 'copies again'), 0::bigint, 'none');
+select is((select pawl.redact('s.copied', row(1, 'x'), '{audit.name,audit.born}', 'copies again')), 0::bigint,
+    'columns that are redacted already are not redacted again');
+select is((select results from pawl.redaction where reason = 'copies again'), 0::bigint,
+    'pawl.redaction counts no results of the second redaction');
 select is_empty($$select * from pawl.verify('s.copied')$$, 'nothing is wrong');
 
 -- A key that sessions write differently.
@@ -302,7 +304,8 @@ select is((select count(*) from s.plain_transitions
 select is((select count(distinct processor) from s.plain_transitions where subject_id = 3 and sort_key <= 3), 3::bigint,
     'digests of one value differ');
 select is(pawl.redact('s.plain', 3, '{processor}', 'again'), 0::bigint, 'digests are not digested again');
-select lives_ok($$select pawl.prune_log('s.plain', interval '0', only_terminal => false)$$, 'pruned');
+select lives_ok($$select pawl.prune_log('s.plain', interval '0', only_terminal => false)$$,
+    'a log with redacted entries can be pruned');
 select is(pawl.redact('s.plain', 1, '{processor}', 'request 21'),
     (select count(*) from s.plain_transitions where subject_id = 1), 'entries that are there are counted');
 select is((select count(*) from s.plain_result_audit where subject_id = 1 and worker !~ '^redacted:'), 0::bigint,
@@ -362,6 +365,6 @@ insert into s.chained values (9, 'a');
 do $$ begin for i in 1..1000 loop update s.chained set state = 'b' where id = 9; update s.chained set state = 'a'
     where id = 9; end loop; end $$;
 commit;
-select is(pawl.redact('s.chained', 9, '{metadata}', 'long'), 2001::bigint, '2,001 entries');
+select is(pawl.redact('s.chained', 9, '{metadata}', 'long'), 2001::bigint, 'the log has 2,001 entries');
 select is_empty($$select * from pawl.verify('s.chained')$$, 'of one chain');
 select * from finish();

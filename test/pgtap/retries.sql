@@ -63,14 +63,14 @@ end $$;
 select make('{"strategy": "exponential", "base": "10 s", "cap": "100 s", "jitter": "none"}');
 select is(delays(1, 6), '10 20 40 80 100 100', 'exponential, under its cap');
 select make('{"strategy": "linear", "base": "10 s", "jitter": "none"}');
-select is(delays(1, 4), '10 20 30 40', 'linear');
+select is(delays(1, 4), '10 20 30 40', 'delays of the linear strategy grow by the base');
 select make('{"strategy": "fibonacci", "base": "10 s", "cap": "1 h", "jitter": "none"}');
-select is(delays(1, 6), '10 10 20 30 50 80', 'fibonacci');
+select is(delays(1, 6), '10 10 20 30 50 80', 'delays of the fibonacci strategy are the sum of the two before');
 select make('{"strategy": "none"}');
 select is(delays(1, 3), '0 0 0', 'none: the row may be claimed again at once');
 select is((select count(*) from pawl.claim(null::task, processor => 'w', batch => 10)), 10::bigint, 'as it is');
 select make('{"strategy": "exponential", "base": "10 s", "multiplier": 3, "cap": "1 h", "jitter": "none"}');
-select is(delays(1, 4), '10 30 90 270', 'another multiplier');
+select is(delays(1, 4), '10 30 90 270', 'delays grow by the multiplier of the policy');
 select make('{"strategy": "linear", "base": "100 s", "cap": "1 h", "jitter": "full"}');
 select pawl.claim(null::task, processor => 'w', batch => 10);
 select pawl.fire_many('task', array[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 'fail', processor => 'w');
@@ -85,9 +85,10 @@ select is((select string_agg(to_state, ' ' order by sort_key) from task_transiti
 update task set most = 2 where id = 2;
 select is(delays(2, 6), '10 dead', 'fewer, of the row');
 update task set most = 5 where id = 3;
-select is(delays(3, 6), '10 20 30 40 dead', 'more');
+select is(delays(3, 6), '10 20 30 40 dead',
+    'a row with more attempts of its own than the policy is retried that often');
 update task set most = 1 where id = 4;
-select is(delays(4, 6), 'dead', 'one');
+select is(delays(4, 6), 'dead', 'a row with one attempt of its own is not retried');
 update task set most = 0 where id = 5;
 select is(delays(5, 5), '10 20 30 40 50', 'none: no limit');
 select is((select string_agg(tries::text, ' ' order by id) from task where id <= 4), '3 2 5 1',
@@ -145,7 +146,8 @@ select is((select string_agg(id::text, ' ') from pawl.claim(null::task, processo
 set session_replication_role = replica;
 update task set due = clock_timestamp() where id = 1;
 reset session_replication_role;
-select is((select count(*) from pawl.claim(null::task, processor => 'v', batch => 10)), 0::bigint, 'until fire_due');
+select is((select count(*) from pawl.claim(null::task, processor => 'v', batch => 10)), 0::bigint,
+    'a row with a backoff cannot be claimed before fire_due');
 select is((select done from pawl.fire_due('task')), 1::bigint, 'has seen to it');
 select is((select concat_ws(' ', id, tries, token) from pawl.claim(null::task, processor => 'v', batch => 10)), '1 2 2',
     'the second attempt');

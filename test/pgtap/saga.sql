@@ -38,12 +38,17 @@ select is(state(:'f'), 'RUNNING: a PENDING, b PENDING', 'a flow begins');
 select throws_ok(format('select pawl_saga.run(%L)', :'f'), '55000', null, 'and is not begun twice');
 select throws_ok(format('update pawl_saga.tasks set state = %L where flow_uuid = %L and name = %L', 'RUNNING', :'f',
     'b'), 'PW003', null, 'what is not ready cannot run');
+select is((select concat_ws(' ', e.name, e.flow_state, e.run, e.state, e.ended_at) from pawl_saga.engines e
+    where e.flow_uuid = :'f'), (select name || ' RUNNING 1 WAITING' from pawl_saga.flows where flow_uuid = :'f'),
+    'the view engines shows that the engine of a running flow is WAITING');
 select work();
-select is(state(:'f'), 'SUCCESS: a SUCCESS, b SUCCESS', 'and succeeds');
-select is((select string_agg(state, ',' order by run) from pawl_saga.runs where flow_uuid = :'f'), 'SUCCESS',
-    'so does its engine');
+select is(state(:'f'), 'SUCCESS: a SUCCESS, b SUCCESS', 'a flow whose tasks have succeeded is SUCCESS');
+select is((select concat_ws(' ', e.flow_state, e.run, e.state, e.ended_at >= e.began_at) from pawl_saga.engines e
+    where e.flow_uuid = :'f'), 'SUCCESS 1 SUCCESS t', 'the view engines shows the outcome and the times of a run');
+select ok(has_table_privilege('pawl_reader', 'pawl_saga.engines', 'select')
+    and not has_table_privilege('public', 'pawl_saga.engines', 'select'), 'the view engines is for the roles of pawl');
 select is(pawl_saga.run(:'f'), 'SUCCESS', 'run again it has nothing to do');
-select is(pawl_saga.reset(:'f', 'once more'), 'PENDING', 'reset');
+select is(pawl_saga.reset(:'f', 'once more'), 'PENDING', 'a finished flow can be reset to PENDING');
 select is(state(:'f'), 'PENDING: a PENDING, b PENDING', 'with all atoms');
 select is((select count(*) from pawl_saga.claim('w1', 'sql:', 10)), 0::bigint,
     'and nothing can be claimed before it is run');
@@ -52,7 +57,7 @@ select is(pawl_saga.suspend(:'f'), 'SUSPENDED', 'suspended between tasks');
 select work();
 select is(state(:'f'), 'SUSPENDED: a PENDING, b PENDING', 'nothing more is begun');
 select throws_ok(format('select pawl_saga.reset(%L, null)', :'f'), 'PW001', null, 'only a finished flow is reset');
-select is(pawl_saga.resume(:'f'), 'RUNNING', 'resumed');
+select is(pawl_saga.resume(:'f'), 'RUNNING', 'a suspended flow goes on when it is resumed');
 select work();
 select is(state(:'f'), 'SUCCESS: a SUCCESS, b SUCCESS', 'to the end');
 
@@ -61,18 +66,19 @@ select define('outside', '[{"task": "a", "provides": ["id", "key"]}, {"task": "b
     '["nothing"]}]') \g /dev/null
 select pawl_saga.start('outside') as f \gset
 select * from pawl_saga.claim('w1') \gset
-select is(:'action'::text, 'execute', 'claimed');
+select is(:'action'::text, 'execute', 'a worker claims a task to execute it');
 select throws_ok(format('update pawl_saga.tasks set state = %L where flow_uuid = %L and name = %L', 'SUCCESS', :'f',
     'a'), 'PW004', null, 'only the owner can report it');
 select is((select problem
     from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', :'f', 'node', :node, 'fence', :fence - 1)),
         'w1')) like 'PW005%', true, 'nor an old token');
-select lives_ok(format('select pawl_saga.progress(%L, %s, %s, 0.5, null, %L)', :'f', :node, :fence, 'w1'), 'progress');
+select lives_ok(format('select pawl_saga.progress(%L, %s, %s, 0.5, null, %L)', :'f', :node, :fence, 'w1'),
+    'the owner of a task can report its progress');
 select is((select count(*) from pawl_saga.claim('w2')), 0::bigint, 'there is nothing else');
 select is((select state
         from pawl_saga.report(
                 jsonb_build_array(jsonb_build_object('flow_uuid', :'f', 'node', :node, 'fence', :fence, 'result',
-                    '[1, 2]'::jsonb)), 'w1')), 'SUCCESS', 'reported');
+                    '[1, 2]'::jsonb)), 'w1')), 'SUCCESS', 'the owner of a task can report its result');
 select is((select ok
         from pawl_saga.report(
                 jsonb_build_array(jsonb_build_object('flow_uuid', :'f', 'node', :node, 'fence', :fence, 'result',
@@ -103,7 +109,7 @@ select work();
 select is(state(:'f'), 'RUNNING: r SUCCESS, a REVERTED, b REVERTED', 'the next attempt waits for its time');
 select cmp_ok((select next_at - now() from pawl_saga.begin_attempts()), '>', interval '50 min', 'which the duty knows');
 update pawl_saga.retries set due_at = now() where flow_uuid = :'f';
-select is((select done from pawl_saga.begin_attempts()), 1::bigint, 'begun');
+select is((select done from pawl_saga.begin_attempts()), 1::bigint, 'begin_attempts begins the attempt that is due');
 select work();
 select is(state(:'f'), 'REVERTED: r REVERTED, a REVERTED, b REVERTED', 'and given up in the end');
 select is((select string_agg(attempt || ' ' || value || ' ' || (failures -> 'b' ->> 'message'), ', ' order by attempt)
@@ -134,9 +140,10 @@ select pawl_saga.start('stuck') as f \gset
 select work();
 select is(state(:'f'), 'FAILURE: a SUCCESS, b REVERT_FAILURE, c REVERTED', 'a failed revert stops everything');
 select is(pawl_saga.run(:'f'), 'FAILURE', 'a rerun does not pretend otherwise');
-select is(pawl_saga.retry_revert(:'f', 'b', 'perhaps now'), 'RUNNING', 'tried again');
+select is(pawl_saga.retry_revert(:'f', 'b', 'perhaps now'), 'RUNNING', 'a failed revert can be tried again');
 select work();
-select is(state(:'f'), 'FAILURE: a SUCCESS, b REVERT_FAILURE, c REVERTED', 'in vain');
+select is(state(:'f'), 'FAILURE: a SUCCESS, b REVERT_FAILURE, c REVERTED',
+    'a revert that fails again leaves the flow in FAILURE');
 select throws_ok(format('select pawl_saga.resolve(%L, %L, null)', :'f', 'b'), '22004', null, 'a reason is asked for');
 select throws_ok(format('select pawl_saga.resolve(%L, %L, %L)', :'f', 'a', 'why'), '55000', null,
     'only for failed reverts');
@@ -148,17 +155,19 @@ select is((select metadata ->> 'reason' from pawl_saga.timeline where flow_uuid 
     'undone by hand', 'and in the timeline');
 select is_empty('select * from pawl_saga.verify()', 'nothing is wrong');
 select is_empty('select * from pawl.verify()', 'nor with the logs');
-select ok(pawl_saga.diagram(:'f') like E'flowchart TD%"a<br/>REVERTED"%n0 --> n1%', 'drawn');
+select ok(pawl_saga.diagram(:'f') like E'flowchart TD%"a<br/>REVERTED"%n0 --> n1%',
+    'the diagram of a flow shows its atoms with their states and their order');
 
 -- timeouts
 select define('slow', '[{"task": "a", "timeout_seconds": 60, "queue": "slow"}]') \g /dev/null
 select pawl_saga.start('slow') as f \gset
 select from pawl_saga.claim('w1', 'slow');
-select is((select done from pawl_saga.time_out_tasks()), 0::bigint, 'not yet');
+select is((select done from pawl_saga.time_out_tasks()), 0::bigint,
+    'time_out_tasks leaves a task alone before its timeout');
 update pawl_saga.tasks set timeout_at = now()
     where flow_uuid = :'f' and worker = set_config('pawl.processor', 'w1', false);
 select set_config('pawl.processor', '', false) \g /dev/null
-select is((select done from pawl_saga.time_out_tasks()), 1::bigint, 'timed out');
+select is((select done from pawl_saga.time_out_tasks()), 1::bigint, 'time_out_tasks ends a task after its timeout');
 select is((select failure ->> 'type' from pawl_saga.tasks where flow_uuid = :'f'), 'timeout', 'is a failure');
 
 -- jobs
@@ -172,15 +181,18 @@ select throws_ok(format('select pawl_saga.claim_job(%L, %L)', :'high', 'c1'), '5
     'what is claimed is not claimed again');
 select throws_ok(format('select pawl_saga.consume_job(%L, %L)', :'high', 'c2'), 'PW004', null,
     'nor consumed by another conductor');
-select lives_ok(format('select pawl_saga.consume_job(%L, %L)', :'high', 'c1'), 'consumed');
-select throws_ok(format('select pawl_saga.consume_job(%L, %L)', :'high', 'c1'), 'P0002', null, 'once');
-select ok(pawl_saga.wait_for_job(:'high', '1 s'), 'waited for');
+select lives_ok(format('select pawl_saga.consume_job(%L, %L)', :'high', 'c1'), 'the owner of a job can consume it');
+select throws_ok(format('select pawl_saga.consume_job(%L, %L)', :'high', 'c1'), 'P0002', null,
+    'a consumed job cannot be consumed again');
+select ok(pawl_saga.wait_for_job(:'high', '1 s'), 'wait_for_job returns true for a consumed job');
 select ok(not pawl_saga.wait_for_job(:'low', '1 ms'), 'for a while');
-select lives_ok(format('select pawl_saga.abandon_job(%L, %L)', :'low', 'c1'), 'abandoned');
+select lives_ok(format('select pawl_saga.abandon_job(%L, %L)', :'low', 'c1'), 'the owner of a job can abandon it');
 select ok(pawl_saga.claim_job(:'low', 'c2') > 1, 'and taken by another');
-select lives_ok(format('select pawl_saga.trash_job(%L, %L, %L)', :'low', 'c2', 'nonsense'), 'trashed');
+select lives_ok(format('select pawl_saga.trash_job(%L, %L, %L)', :'low', 'c2', 'nonsense'),
+    'the owner of a job can trash it with a reason');
 select throws_ok(format('select pawl_saga.claim_job(%L, %L)', :'low', 'c3'), 'P0002', null, 'is out of circulation');
-select throws_ok($$select pawl_saga.wait_for_jobs(timeout => '1 ms')$$, 'P0002', null, 'no jobs');
+select throws_ok($$select pawl_saga.wait_for_jobs(timeout => '1 ms')$$, 'P0002', null,
+    'wait_for_jobs raises an error if no job comes in time');
 select throws_ok($$select pawl_saga.post('x', priority => 'URGENT')$$, '22023', null, 'an unknown priority');
 select pawl_saga.post('booking', 'plain') as job \gset
 select pawl_saga.post('nonsense', 'no such flow') as nonsense \gset
@@ -188,7 +200,7 @@ select is((select done from pawl_saga.conduct()), 2::bigint, 'the conductor clai
 select work();
 select is((select done from pawl_saga.conduct()), 1::bigint, 'and sees that a flow has ended');
 select is((select j.state || ' ' || f.state from pawl_saga.jobs j join pawl_saga.flows f using (flow_uuid)
-    where job_uuid = :'job'), 'COMPLETE SUCCESS', 'done');
+    where job_uuid = :'job'), 'COMPLETE SUCCESS', 'a job is COMPLETE when its flow has succeeded');
 select ok((select trashed_for from pawl_saga.jobs where job_uuid = :'nonsense') like 'unknown flow%',
     'what cannot begin is trashed');
 select pawl_saga.post('resting', 'plain') as resting \gset
@@ -218,12 +230,12 @@ grant usage on schema public to saga_worker, saga_reader;
 set role saga_worker;
 select throws_ok($$select pawl_saga.define('{"task": "x"}')$$, '42501', null, 'a worker defines nothing');
 select throws_ok(format('select pawl_saga.reset(%L, null)', :'f'), '42501', null, 'and resets nothing');
-select lives_ok($$select pawl_saga.start('outside')$$, 'but starts,');
-select lives_ok($$select * from pawl_saga.claim('w9')$$, 'claims,');
+select lives_ok($$select pawl_saga.start('outside')$$, 'pawl_worker can start flows');
+select lives_ok($$select * from pawl_saga.claim('w9')$$, 'a member of pawl_worker can claim tasks');
 select lives_ok($$select pawl_saga.suspend(flow_uuid) from pawl_saga.flows
-        where name = 'outside' and state = 'RUNNING'$$, 'and suspends');
+        where name = 'outside' and state = 'RUNNING'$$, 'pawl_worker can suspend flows');
 set role saga_reader;
 select throws_ok($$select * from pawl_saga.claim('w9')$$, '42501', null, 'a reader claims nothing');
-select lives_ok('select * from pawl_saga.timeline', 'and reads');
+select lives_ok('select * from pawl_saga.timeline', 'pawl_reader can read the timeline');
 reset role;
 select * from finish();

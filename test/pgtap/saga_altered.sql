@@ -47,10 +47,11 @@ select pawl_saga.alter_flow(:'f') as own \gset
 select is((select made_from from pawl_saga.definitions where definition_uuid = :'own'), :'second'::uuid,
     'altered to the newest version');
 select is(state(:'f'), 'SUCCESS: a SUCCESS, b SUCCESS, z PENDING, m PENDING, q PENDING', 'what is new is pending');
-select is(pawl_saga.run(:'f'), 'RUNNING', 'run again');
+select is(pawl_saga.run(:'f'), 'RUNNING', 'a flow with an added task can be run again');
 select is(works(), 'execute z, execute m, execute q', 'what is new is done, in its order, and nothing else');
 select is(state(:'f'), 'SUCCESS: a SUCCESS, b SUCCESS, z SUCCESS, m SUCCESS, q SUCCESS', 'to the end');
-select is_empty(format('select * from pawl_saga.verify(%L)', :'f'), 'in order');
+select is_empty(format('select * from pawl_saga.verify(%L)', :'f'),
+    'verify finds nothing wrong after the altered flow ran');
 select pawl_saga.start('x') as g \gset
 select is((select definition_uuid from pawl_saga.flows where flow_uuid = :'g'), :'second'::uuid,
     'other flows begin with the version itself');
@@ -80,11 +81,12 @@ select define(steps('a', 'd')) as shorter \gset
 update pawl_saga.flows set definition_uuid = :'shorter' where flow_uuid = :'f';
 select is(state(:'f'), 'SUSPENDED: a SUCCESS, b SUCCESS (dropped), c PENDING (dropped), d PENDING',
     'altered by plain SQL');
-select is(pawl_saga.resume(:'f'), 'RUNNING', 'resumed');
+select is(pawl_saga.resume(:'f'), 'RUNNING', 'an altered flow can be resumed');
 select is(works('d'), 'execute d, revert d, revert a', 'what is gone is neither run nor reverted');
 select is(state(:'f'), 'REVERTED: a REVERTED, b SUCCESS (dropped), c PENDING (dropped), d REVERTED',
     'and stays as it is');
-select is_empty(format('select * from pawl_saga.verify(%L)', :'f'), 'in order');
+select is_empty(format('select * from pawl_saga.verify(%L)', :'f'),
+    'verify finds nothing wrong after a flow was altered while suspended');
 select define(steps('c', 'a')) \g /dev/null
 select pawl_saga.alter_flow(:'f') \g /dev/null
 select pawl_saga.reset(:'f', 'with c again') \g /dev/null
@@ -116,7 +118,8 @@ select throws_ok(format('select pawl_saga.alter_flow(%L, %L)', :'f', :'without')
 select pawl_saga.define(
         '{"flow": "linear", "name": "r", "children": [{"task": "a", "revert": "right"}, {"task": "b"}]}') \g /dev/null
 select pawl_saga.alter_flow(:'f') \g /dev/null
-select is(pawl_saga.retry_revert(:'f', 'a', 'corrected'), 'RUNNING', 'tried again');
+select is(pawl_saga.retry_revert(:'f', 'a', 'corrected'), 'RUNNING',
+    'the revert of an altered task can be tried again');
 select is(work(), 'revert right', 'as it is written now');
 select is((select state from pawl_saga.flows where flow_uuid = :'f'), 'REVERTED', 'to the end');
 
@@ -128,7 +131,7 @@ select pawl_saga.suspend(:'f') \g /dev/null
 select define(steps('a', 'b'), '{"retry": {"retry": "Times", "name": "again", "attempts": 2}}') \g /dev/null
 select pawl_saga.alter_flow(:'f') \g /dev/null
 select is(pawl_saga.resume(:'f'), 'RUNNING', 'a retry is new');
-select is(work('b'), 'execute b', 'something fails');
+select is(work('b'), 'execute b', 'task b is executed, and fails');
 select is(works(), 'revert b, revert a, execute a, execute b', 'it is tried again');
 select is(state(:'f'), 'SUCCESS: a SUCCESS, b SUCCESS, again SUCCESS', 'to the end');
 
@@ -165,7 +168,8 @@ select pawl_saga.alter_flow(:'f') \g /dev/null
 select is(pawl_saga.resume(:'f'), 'RUNNING', 'a revert goes on');
 select is(works(), 'revert a', 'with nothing of what is new');
 select is(state(:'f'), 'REVERTED: a REVERTED, b REVERTED, z PENDING, m PENDING, y PENDING', 'to the end');
-select is_empty(format('select * from pawl_saga.verify(%L)', :'f'), 'in order');
+select is_empty(format('select * from pawl_saga.verify(%L)', :'f'),
+    'verify finds nothing wrong after a task was dropped');
 -- a part of the flow is given up: what is added in it, behind it, or in front of nothing else
 \set scope '{"flow": "linear", "name": "in", "retry": {"retry": "AlwaysRevert", "name": "r"}, "children": [{"task": "b"}, {"task": "c"}]}'
 select halfway('{}', jsonb_build_array('{"task": "a"}'::jsonb, :'scope'::jsonb), 'c') as f \gset
@@ -182,7 +186,7 @@ select define(steps('a', 'n', 'b'), '{"retry": {"retry": "Times", "name": "r", "
 select pawl_saga.alter_flow(:'f') \g /dev/null
 select pawl_saga.resume(:'f') \g /dev/null
 select is(works(), 'revert a, execute a, execute n, execute b', 'in the next attempt it is executed');
-select is_empty('select * from pawl_saga.verify()', 'in order');
+select is_empty('select * from pawl_saga.verify()', 'verify finds nothing wrong in all altered flows');
 
 create role altering in role pawl_worker;
 set role altering;

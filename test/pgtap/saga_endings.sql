@@ -60,7 +60,7 @@ select is(state(flow), case when depth = 'ALL' or depth in ('NEIGHBORS', 'FLOW')
         else 'REVERTED: a REVERTED/REVERT, r IGNORE/REVERT, t REVERTED/REVERT' end,
           format('%s that is ignored, %s%s', kind, depth, case when deeper then ', one flow deeper' end)) from cases
     order by kind, depth, deeper;
-select is_empty('select * from pawl_saga.verify()', 'in order');
+select is_empty('select * from pawl_saga.verify()', 'verify finds nothing wrong after the first ending');
 delete from pawl_saga.flows;
 
 -- The controller outside is asked instead, and what it says is done; the one that is
@@ -89,7 +89,7 @@ select pawl_saga.start('join') as f \gset
 select work('{execute a,execute b}'), works() as did \gset
 select is(state(:'f'), 'REVERTED: r REVERTED/REVERT, a REVERTED/REVERT, s SUCCESS, b SUCCESS, c PENDING',
     'a task behind a scope that was given up stays PENDING');
-select is_empty('select * from pawl_saga.verify()', 'in order');
+select is_empty('select * from pawl_saga.verify()', 'verify finds nothing wrong after the second ending');
 
 -- Nodes of one report, counted once: a retry that restarts counts its flow anew, in the
 -- middle of what else the report undoes.

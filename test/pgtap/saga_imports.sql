@@ -143,5 +143,5 @@ select is(state(suspended('{"flow": "graph", "name": "c", "children": [{"task": 
     "links": [{"from": "a", "to": "b", "decider": {"allow": false}, "depth": "ATOM"}, {"from": "b", "to": "c",
         "decider": {"allow": false}}]}')),
     'SUSPENDED: a SUCCESS, b IGNORE, c PENDING', 'one after the other: an ignored task has no vote');
-select is_empty('select * from pawl_saga.verify()', 'in order');
+select is_empty('select * from pawl_saga.verify()', 'verify finds nothing wrong in imported flows');
 select * from finish();

@@ -30,7 +30,7 @@ select pawl_saga.define(
     {"task": "c"}, {"task": "never"}]}') \g /dev/null
 select pawl_saga.start('f') as flow \gset
 select is((select string_agg(public.work('c'), ', ') from generate_series(1, 3)), 'execute a, execute b, execute c',
-    'c fails');
+    'tasks a, b and c are executed, and c fails');
 select is(public.intended(:'flow', 'skipped'), 'IGNORE (PENDING IGNORE), REVERT IGNORE', 'what a decider leaves out');
 select is(public.intended(:'flow', 'r'), 'RETRY SUCCESS', 'the controller tries again');
 select is(public.intended(:'flow', 'a'), 'REVERT SUCCESS', 'what is done is to be reverted, and is not yet');
@@ -40,7 +40,8 @@ select is((select count(*) from pawl_saga.task_transitions l join pawl_saga.task
     where t.name = 'never' and l.from_state is not null), 0::bigint, 'nothing at all');
 select is((select string_agg(public.work(), ', ') from generate_series(1, 4)),
     'revert c, revert b, revert a, execute a', 'and starts again');
-select is(public.intended(:'flow', 'a'), 'REVERT SUCCESS, EXECUTE (REVERTED PENDING)', 'the reset');
+select is(public.intended(:'flow', 'a'), 'REVERT SUCCESS, EXECUTE (REVERTED PENDING)',
+    'a reset records that task a is to be executed again');
 select is(public.intended(:'flow', 'r'), 'RETRY SUCCESS, EXECUTE (SUCCESS RETRYING)', 'the next attempt');
 select is(public.intended(:'flow', 'never'), 'REVERT PENDING, EXECUTE PENDING', 'of what never ran');
 select is((select string_agg(public.work('c'), ', ') from generate_series(1, 5)),
@@ -64,11 +65,11 @@ update pawl_saga.tasks set intention = 'REVERT' where flow_uuid = :'other' and n
 select is(public.intended(:'other', 'never'), 'REVERT PENDING', 'a change by hand is recorded');
 select throws_ok('update pawl_saga.intentions set to_intention = ''EXECUTE''', 'PW006',
     'the log of intentions is immutable', 'it is not changed');
-select throws_ok('delete from pawl_saga.intentions', 'PW006', null, 'nor deleted');
-select throws_ok('truncate pawl_saga.intentions', 'PW006', null, 'nor emptied');
+select throws_ok('delete from pawl_saga.intentions', 'PW006', null, 'intentions cannot be deleted');
+select throws_ok('truncate pawl_saga.intentions', 'PW006', null, 'intentions cannot be truncated');
 set role pawl_worker;
 select throws_ok(format('insert into pawl_saga.intentions values (%L, 1, default, ''REVERT'', ''EXECUTE'', '
-    '''PENDING'', ''PENDING'')', :'flow'), '42501', null, 'nor forged');
+    '''PENDING'', ''PENDING'')', :'flow'), '42501', null, 'intentions cannot be inserted by pawl_operator');
 reset role;
 select lives_ok(format('delete from pawl_saga.flows where flow_uuid = %L', :'flow'), 'a flow goes');
 select is((select count(*) from pawl_saga.intentions where flow_uuid = :'flow'), 0::bigint, 'with its intentions');

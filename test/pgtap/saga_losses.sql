@@ -42,15 +42,15 @@ select is(state(:'f'), 'RUNNING: a SUCCESS, kills FAILURE', 'it is not claimed a
 select is((select failure from pawl_saga.tasks where flow_uuid = :'f' and name = 'kills'),
     '{"type": "lost", "message": "3 workers were lost with it"}', 'it says why');
 select is((select string_agg(event, ',' order by created_at, id) from pawl_saga.timeline where flow_uuid = :'f'
-    and who = 'kills' and from_state is not null), 'execute,lost,lost,settle', 'so does the log');
+    and subject = 'kills' and from_state is not null), 'execute,lost,lost,settle', 'so does the log');
 
 -- the same in reverts: they are the last ones
 update pawl_saga.tasks set max_losses = 2 where flow_uuid = :'f' and name = 'kills';
 select is((select state from take(1, 'w4')), 'REVERTING', 'it is reverted');
 select is((select losses from pawl_saga.tasks where flow_uuid = :'f' and name = 'kills'), 0, 'with a new count');
-select is(die(), 1::bigint, 'lost');
-select is((select state from take(1, 'w5')), 'REVERTING', 'reverted again');
-select is(die(), 1::bigint, 'and lost');
+select is(die(), 1::bigint, 'an expired task is lost once');
+select is((select state from take(1, 'w5')), 'REVERTING', 'another worker claims the revert whose worker was lost');
+select is(die(), 1::bigint, 'the second worker of the revert is lost too');
 select is(state(:'f'), 'FAILURE: a SUCCESS, kills REVERT_FAILURE',
     'a revert that loses every worker is left to an operator');
 select pawl_saga.resolve(:'f', 'kills', 'looked at it') \g /dev/null
@@ -62,19 +62,19 @@ select is(state(:'f'), 'REVERTED: a REVERTED, kills REVERTED', 'which repairs it
 select pawl_saga.define('{"flow": "unordered", "name": "beside", "children": [{"task": "slow"}, {"task": "bad", '
     '"priority": -1}]}') \g /dev/null
 select pawl_saga.start('beside') as f \gset
-select is((select name from take(1, 'w7')), 'slow', 'begun');
-select is(die(), 1::bigint, 'lost');
+select is((select name from take(1, 'w7')), 'slow', 'another worker claims the task whose lease expired');
+select is(die(), 1::bigint, 'the task is lost again with its second worker');
 select set_config('pawl.processor', 'w8', false) \g /dev/null
 select is((select name from pawl.claim(null::pawl_saga.tasks, 'execute', 'w8', queue => 'default')), 'bad',
-    'beside it');
+    'a task beside the expired one can be claimed');
 select report(t, 'failure') from pawl_saga.tasks t where t.flow_uuid = :'f' and t.name = 'bad';
 select is((select state || ' ' || intention from pawl_saga.tasks where flow_uuid = :'f' and name = 'slow'),
-    'RUNNING REVERT', 'something fails');
+    'RUNNING REVERT', 'a running task is to be reverted once another task failed');
 select is((select string_agg(name || ' ' || state, ', ' order by name) from take(5, 'w9')),
     'bad REVERTING, slow REVERTING', 'its outcome is unknown, so it is reverted');
 select is((select string_agg(to_state, ',' order by created_at, id) from pawl_saga.timeline
-    where flow_uuid = :'f' and who = 'slow' and from_state is not null and event <> 'lost'),
-          'RUNNING,FAILURE,REVERTING', 'from FAILURE');
+    where flow_uuid = :'f' and subject = 'slow' and from_state is not null and event <> 'lost'),
+          'RUNNING,FAILURE,REVERTING', 'a task whose worker was lost is reverted from FAILURE');
 select is((select failure ->> 'message' from pawl_saga.tasks where flow_uuid = :'f' and name = 'slow'),
     'unknown outcome', 'of which nothing is known');
 
@@ -118,7 +118,7 @@ select is((select string_agg(name || ' ' || state || ' ' || intention, ', ' orde
 -- a worker that gives up its task is not lost
 select pawl_saga.start('deadly') as f \gset
 select name from take(1, 'w10') \gset
-select is(pawl.abandon('pawl_saga.tasks', 'w10'), 1::bigint, 'given up');
+select is(pawl.abandon('pawl_saga.tasks', 'w10'), 1::bigint, 'a worker can abandon its task');
 select is((select losses from pawl_saga.tasks where flow_uuid = :'f' and name = 'a'), 0, 'that counts no loss');
 
 -- time limits: of the execute, and of the revert

@@ -35,12 +35,14 @@ select claimed() as a \gset
 -- a failure that is null is none; it does not say that there is a result
 select is(say(:'a', '{"failure": null}'), 'false 22023 a failure must not be null ', 'a null failure is neither');
 select is(say(:'a', '{"result": 1, "failure": {"message": "no"}}'),
-    'false 22023 an element must have a result or a failure, not both ', 'not both');
+    'false 22023 an element must have a result or a failure, not both ',
+    'a report with a result and a failure is rejected');
 select is((select r.flow_uuid::text || ' ' || r.node
     from pawl_saga.report(jsonb_build_array(:'a'::jsonb || '{"failure": null}'), 'w') r),
     :'f' || ' ' || (:'a'::jsonb ->> 'node'), 'the answer names its task');
-select is(say(:'a', '{"result": {"n": 1}, "failure": null}'), 'true SUCCESS', 'a result');
-select is(say(:'a', '{"result": {"n": 1}}'), 'true SUCCESS', 'sent again');
+select is(say(:'a', '{"result": {"n": 1}, "failure": null}'), 'true SUCCESS',
+    'a report with a result and a null failure is a success');
+select is(say(:'a', '{"result": {"n": 1}}'), 'true SUCCESS', 'a success that is reported again is accepted');
 select is(say(:'a', '{"result": {"n": 1.0}, "note": "x"}'), 'true SUCCESS', 'compared by value');
 select is(say(:'a', said), 'false PW005 the task already has another outcome SUCCESS',
     said::text || ' was not recorded')
@@ -54,8 +56,9 @@ select is(say(:'a', '{"failure": {"message": "no"}}'), 'false PW005 the task alr
     'nor is a failure after the success');
 select is((select result from pawl_saga.tasks where flow_uuid = :'f' and name = 'a'), '{"n": 1}', 'what counted stays');
 select claimed() as b \gset
-select is(say(:'b', '{"result": null, "failure": {"message": "no"}}'), 'true FAILURE', 'a failure');
-select is(say(:'b', '{"failure": {"message": "no"}}'), 'true FAILURE', 'sent again');
+select is(say(:'b', '{"result": null, "failure": {"message": "no"}}'), 'true FAILURE',
+    'a report with a failure and a null result is a failure');
+select is(say(:'b', '{"failure": {"message": "no"}}'), 'true FAILURE', 'a failure that is reported again is accepted');
 select is(say(:'b', '{"failure": {"message": "no", "type": "x"}}'),
     'false PW005 the task already has another outcome FAILURE', 'another failure was not recorded');
 select is(say(:'b', '{"result": 1}'), 'false PW005 the task already has another outcome FAILURE',
@@ -64,15 +67,16 @@ select is(say(:'b', '{}'),
     'false 22023 an element must have a result or a failure; only a revert can be reported without FAILURE',
     'an empty one neither');
 select claimed() as b \gset
-select is(say(:'b', '{"result": "undone"}'), 'true REVERTED', 'a revert');
-select is(say(:'b', '{"result": "undone"}'), 'true REVERTED', 'sent again');
+select is(say(:'b', '{"result": "undone"}'), 'true REVERTED', 'the result of a revert is accepted');
+select is(say(:'b', '{"result": "undone"}'), 'true REVERTED', 'a revert that is reported again is accepted');
 select is(say(:'b', '{}'), 'false PW005 the task already has another outcome REVERTED',
     'another revert result was not recorded');
 select is(say(:'b', '{"failure": {"message": "late"}}'), 'false PW005 the task already has another outcome REVERTED',
     'a failure after the revert is not recorded');
 select claimed() as a \gset
 select is(say(:'a', '{"failure": {"message": "stuck"}}'), 'true REVERT_FAILURE', 'a revert fails');
-select is(say(:'a', '{"failure": {"message": "stuck"}}'), 'true REVERT_FAILURE', 'sent again');
+select is(say(:'a', '{"failure": {"message": "stuck"}}'), 'true REVERT_FAILURE',
+    'a failed revert that is reported again is accepted');
 select is(say(:'a', '{"failure": {"message": "stuck more"}}'),
     'false PW005 the task already has another outcome REVERT_FAILURE', 'another failure was not recorded');
 select is(say(:'a', '{"result": "undone"}'), 'false PW005 the task already has another outcome REVERT_FAILURE',
@@ -94,12 +98,13 @@ select is(say(:'both'::jsonb -> 'f', '{"note": "done"}'),
     'another field is no outcome');
 select is((select result from pawl_saga.tasks where flow_uuid = :'f' and name = 'a'), null, 'nothing is recorded');
 select is(say(:'both'::jsonb -> 'f', '{"result": null}'), 'true SUCCESS', 'a result that is null is one');
-select is(say(:'both'::jsonb -> 'f', '{"result": null}'), 'true SUCCESS', 'sent again');
+select is(say(:'both'::jsonb -> 'f', '{"result": null}'), 'true SUCCESS',
+    'a null result that is reported again is accepted');
 select claimed() as b \gset
 select is(say(:'b', '{"failure": {"message": "no"}}'), 'true FAILURE', 'a failure, and all is reverted');
 select claimed() as b \gset
 select is(say(:'b', '{}'), 'true REVERTED', 'a revert without a result');
-select is(say(:'b', '{}'), 'true REVERTED', 'sent again');
+select is(say(:'b', '{}'), 'true REVERTED', 'a revert reported again as {} is accepted');
 select pawl_saga.suspend(x) from unnest(array[:'f', :'g']::uuid[]) x \g /dev/null
 select pawl_saga.suspend(:'f') \g /dev/null
 

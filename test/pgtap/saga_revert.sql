@@ -32,19 +32,20 @@ select is(public.states(:'flow'), 'RUNNING: a SUCCESS, r SUCCESS, b REVERTED, c 
     'b is undone; a waits for c');
 select is((select ok
         from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', :'flow_uuid', 'node', :node, 'fence',
-            :fence, 'result', 2)), 'me')), true, 'c finishes');
+            :fence, 'result', 2)), 'me')), true, 'the result of task c is accepted while its flow reverts');
 select node, fence, action, result from pawl_saga.claim('me') \gset
 select is(:'action' || ' ' || :'result', 'revert 2', 'and is to be undone');
 select is((select ok
         from pawl_saga.report(
             jsonb_build_array(jsonb_build_object('flow_uuid', :'flow_uuid', 'node', :node, 'fence', :fence)), 'me')),
     true, 'which it is');
-select lives_ok('select pawl_saga.run_sql_tasks()', 'then a');
+select lives_ok('select pawl_saga.run_sql_tasks()', 'run_sql_tasks runs the revert of task a');
 select is(public.states(:'flow'), 'REVERTED: a REVERTED, r REVERTED, b REVERTED, c REVERTED, d PENDING',
     'everything is undone');
 select is((select problem - 'actor' from pawl_saga.flows where flow_uuid = :'flow'),
     '{"message": "reverted by hand", "reason": "the traveller is ill"}', 'the reason is there');
-select throws_ok(format('select pawl_saga.revert(%L, %L)', :'flow', 'x'), '55000', null, 'once');
+select throws_ok(format('select pawl_saga.revert(%L, %L)', :'flow', 'x'), '55000', null,
+    'a flow that reverts cannot be reverted again');
 
 -- After a success, and of a suspended flow
 create function public.work_on(flow uuid) returns void language plpgsql as $$
@@ -57,8 +58,9 @@ begin
 end $$;
 select pawl_saga.start('trip') as flow \gset
 select public.work_on(:'flow');
-select is(public.states(:'flow'), 'SUCCESS: a SUCCESS, r SUCCESS, b SUCCESS, c SUCCESS, d SUCCESS', 'a success');
-select is(pawl_saga.revert(:'flow', 'cancelled by the customer'), 'RUNNING', 'is undone');
+select is(public.states(:'flow'), 'SUCCESS: a SUCCESS, r SUCCESS, b SUCCESS, c SUCCESS, d SUCCESS',
+    'all tasks of the flow have succeeded');
+select is(pawl_saga.revert(:'flow', 'cancelled by the customer'), 'RUNNING', 'a flow that succeeded can be reverted');
 select public.work_on(:'flow'); select public.work_on(:'flow');
 select is(public.states(:'flow'), 'REVERTED: a REVERTED, r REVERTED, b REVERTED, c REVERTED, d REVERTED', 'all of it');
 select is((select metadata ->> 'reason' from pawl_saga.flow_transitions

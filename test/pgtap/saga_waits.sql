@@ -37,7 +37,7 @@ select is((select taken_by from pawl_saga.signals where signal_uuid = :'signal')
 select is((select taken_at from pawl_saga.signals where signal_uuid = :'other'), null, 'the other one stays');
 select is((select arguments from pawl_saga.claim('w')), '{"by": "ann"}', 'its payload is the result');
 select is((select string_agg(to_state, ',' order by created_at, id) from pawl_saga.timeline where flow_uuid = :'f'
-    and who = 'approval' and from_state is not null), 'RUNNING,SUCCESS', 'by the transitions of every task');
+    and subject = 'approval' and from_state is not null), 'RUNNING,SUCCESS', 'by the transitions of every task');
 select throws_ok(format('select pawl_saga.signal(%L, %L)', pawl.uuid_v7(), 'x'), 'P0002', null, 'no such flow');
 select throws_ok(format('select pawl_saga.signal(%L, %L)', :'f', ''), '22004', null, 'name must not be empty');
 
@@ -64,18 +64,18 @@ select pawl_saga.signal(:'f', 'go') from generate_series(1, 3) \g /dev/null
 select is(state(:'f'), 'SUCCESS: r SUCCESS, a SUCCESS, b SUCCESS', 'a signal for each ends the flow');
 select is((select count(*) from pawl_saga.signals where flow_uuid = :'f' and taken_at is null), 1::bigint,
     'one was too many');
-select is(pawl_saga.reset(:'f', 'again'), 'PENDING', 'started again');
+select is(pawl_saga.reset(:'f', 'again'), 'PENDING', 'a flow that waited for a signal can be reset');
 select is((select count(*) from pawl_saga.signals where flow_uuid = :'f' and taken_at is null), 0::bigint,
     'what was meant for the run before is over');
 
 -- a time; suspended meanwhile
 select define('pause', '[{"task": "rest", "wait_seconds": 3600}, {"task": "go on"}]') \g /dev/null
 select pawl_saga.start('pause') as f \gset
-select is(state(:'f'), 'RUNNING: rest PENDING, go on PENDING', 'it waits');
+select is(state(:'f'), 'RUNNING: rest PENDING, go on PENDING', 'a task with a wait is PENDING and its flow RUNNING');
 select is(pawl_saga.suspend(:'f'), 'SUSPENDED', 'and can be suspended at once');
 update pawl_saga.tasks set wait_until = now() where flow_uuid = :'f' and name = 'rest';
 select is((select done from pawl_saga.end_waits()), 0::bigint, 'nothing ends in a suspended flow');
-select is(pawl_saga.resume(:'f'), 'RUNNING', 'resumed');
+select is(pawl_saga.resume(:'f'), 'RUNNING', 'a flow that waits for a time can be resumed');
 select is(state(:'f'), 'RUNNING: rest SUCCESS, go on PENDING', 'its time had come');
 select is(work(), 1::bigint, 'it goes on');
 select is(state(:'f'), 'SUCCESS: rest SUCCESS, go on SUCCESS', 'to the end');
@@ -91,7 +91,7 @@ select is(pawl_saga.outputs(:'f'), '{"answer": null}', 'without an answer');
 -- a decision while it waits
 select define('aside', '[{"task": "t"}, {"task": "waits", "signal": "go"}]', null, 'unordered') \g /dev/null
 select pawl_saga.start('aside') as f \gset
-select is(work('failure'), 1::bigint, 'something fails');
+select is(work('failure'), 1::bigint, 'the task beside the waiting one fails');
 select is(work(), 1::bigint, 'and is reverted');
 select is(state(:'f'), 'REVERTED: t REVERTED, waits PENDING', 'the task that waits never began');
 select pawl_saga.signal(:'f', 'go') \g /dev/null

@@ -90,17 +90,17 @@ truncate before;
 insert into before select * from scans();
 select * from pawl.reap('job') \g /dev/null
 select pg_stat_force_next_flush() \g /dev/null
-select is(since(), 'job_pawl_owned', 'reap');
+select is(since(), 'job_pawl_owned', 'reap scans by the index on owned rows');
 select pg_stat_force_next_flush() \g /dev/null
 truncate before;
 insert into before select * from scans();
 select * from pawl.fire_due('job') \g /dev/null
 select pg_stat_force_next_flush() \g /dev/null
-select is(since(), 'job_pawl_due', 'timers');
+select is(since(), 'job_pawl_due', 'fire_due scans by the index on due rows');
 select is(current_setting('plan_cache_mode'), 'force_custom_plan', 'the setting stays');
 select throws_ok($$select pawl.claim(null::job, processor => null, queue => 'a')$$, '22004', null,
     'also after an error');
-select is(current_setting('plan_cache_mode'), 'force_custom_plan', 'it stays');
+select is(current_setting('plan_cache_mode'), 'force_custom_plan', 'plan_cache_mode stays as the session has set it');
 reset plan_cache_mode;
 drop index other;
 
@@ -134,7 +134,7 @@ insert into alarm (id, due) select 70000 + g, clock_timestamp() - interval '1 mi
     from generate_series(1, 20) g;
 select count(*) from pawl.fire_due('alarm', 1) \g /dev/null
 begin;
-select is((select done from pawl.fire_due('alarm', 5)), 5::bigint, 'fired');
+select is((select done from pawl.fire_due('alarm', 5)), 5::bigint, 'fire_due fires a batch of five timers');
 rollback;
 select is((select done from pawl.fire_due('alarm', 1)), 1::bigint, 'and taken back');
 select is((select array_agg(id order by id) from alarm where id > 70000 and state = 'rung'), '{70001,70002}',

@@ -88,7 +88,8 @@ select lives_ok($$update app.t set state = 'b' where id = 1$$, 'a user with SELE
 select throws_ok($$update app.t set state = 'c' where id = 1$$, 'PW001', null, 'where there is a transition');
 select is(pawl.fire('app.t', 2, 'go'), 'b', 'by event too');
 select is((select count(*) from pawl.available('app.t', 2)), 1::bigint, 'sees what is open');
-select is((select count(*) from pawl.fire_many('app.t', array[1, 2], 'back') where ok), 2::bigint, 'moves many');
+select is((select count(*) from pawl.fire_many('app.t', array[1, 2], 'back') where ok), 2::bigint,
+    'fire_many changes two rows of a table that the role can update');
 select results_eq($$select to_state, actor from pawl.history('app.t', 1) where sort_key = 2$$,
     $$values ('b', 'pawl_test_user')$$, 'and reads their history, which names the user');
 select throws_ok(
@@ -110,7 +111,7 @@ reset role;
 grant select on app.t to pawl_test_reader;
 set role pawl_test_reader;
 select throws_ok($$select pawl.fire('app.t', 1, 'go')$$, '42501', null, 'SELECT alone moves nothing');
-select lives_ok($$select * from pawl.available('app.t', 1)$$, 'but looks');
+select lives_ok($$select * from pawl.available('app.t', 1)$$, 'a role that can only read can call available');
 select lives_ok($$select * from pawl.health()$$, 'a pawl_reader reads health');
 select results_eq($$select relation::text, problem from pawl.verify() where relation = 'app.makers'::regclass$$,
     $$values ('app.makers', 'not_checked')$$, 'and verify reports what it may not see');
@@ -133,7 +134,8 @@ alter table app.t enable trigger "~pawl_validate";
 set role pawl_test_maker;
 select throws_ok($$select pawl.release('app.t')$$, '42501', 'must be owner of table app.t',
     'a pawl_admin does not release the table of another owner');
-select throws_ok($$select pawl.upgrade('app.t')$$, '42501', 'must be owner of table app.t', 'nor upgrade');
+select throws_ok($$select pawl.upgrade('app.t')$$, '42501', 'must be owner of table app.t',
+    'only the owner of a table can upgrade its binding');
 select throws_ok($$delete from pawl.binding where relation = 'app.t'::regclass$$, '42501',
     'permission denied for table binding', 'not by hand either');
 select throws_ok($$delete from pawl.machine where machine = 'm'$$, '42501', 'permission denied for table machine',
@@ -169,7 +171,8 @@ select throws_ok($$select pawl.fire('app.r', 6, 'go')$$, 'P0002', 'app.r has no 
 select throws_ok($$select * from pawl.available('app.r', 1)$$, 'P0002', null, 'available does not show it');
 select is((select count(*) from pawl.available('app.r', 6)), 2::bigint, 'it shows one that it may read');
 select results_eq($$select key, ok, sqlstate from pawl.fire_many('app.r', array[3, 4, 6, 8], 'guarded')$$,
-    $$values ('3', false, 'P0002'), ('4', true, null), ('6', false, 'P0002'), ('8', true, null)$$, 'fire_many too');
+    $$values ('3', false, 'P0002'), ('4', true, null), ('6', false, 'P0002'), ('8', true, null)$$,
+    'fire_many does not find rows that row-level security hides');
 reset role;
 select is((select count(*) from app.r_transitions where event is not null), 3::bigint, 'nothing else moved');
 select is_empty($$select * from pawl.verify('app.r')$$, 'verify, as superuser, sees all rows and finds them sound');
@@ -207,7 +210,8 @@ select set_eq($$select proname from pg_proc
                     'fired_by', 'heartbeat', 'history', 'is_transient', 'keep_audit', 'keep_log',
                     'may_read_events', 'pause', 'policies_are_safe', 'prune_audit', 'prune_log', 'raise',
                     'read_as_owner', 'reap', 'restoring', 'resume', 'same_value', 'set_context', 'state_at',
-                    'states', 'tend_logs', 'trace_of', 'transitions', 'upkeep_of', 'uuid_v7', 'value_expression',
+                    'states', 'takes_list', 'tend_logs', 'trace_of', 'transitions', 'upkeep_of', 'uuid_v7',
+                    'value_expression',
                     'value_text'], 'what PUBLIC may call');
 select is_empty($$select oid::regprocedure from pg_proc
         where pronamespace = 'pawl'::regnamespace and provolatile = 'v' and proparallel = 's'

@@ -56,7 +56,7 @@ select is(seen(1), 'open 01:00:00', 'a row that begins');
 update ticket set state = 'waiting' where id = 1;
 select is(seen(1), 'waiting 1 day', 'a state change: the shortest of two');
 select pawl.fire('ticket', 2, 'ask');
-select is(seen(2), 'waiting 1 day', 'fire');
+select is(seen(2), 'waiting 1 day', 'fire starts the timer of the state that the row enters');
 insert into ticket_transitions (subject_id, event) values (3, 'ask');
 select is(seen(3), 'waiting 1 day', 'INSERT into the log');
 update ticket set state = 'closed' where id = 4;
@@ -153,9 +153,9 @@ select is(seen(13), 'checking w1 00:10:00', 'fired by any session, also by plain
 select run_down(array[14], '1 min'), run_down(array[15], '3 min'), run_down(array[16], '2 min');
 select is((select done || ' ' || (next_at < clock_timestamp()) from pawl.fire_due('ticket', 1)), '1 true',
     'one; more is waiting');
-select is(seen(15), 'open 01:00:00', 'the earliest');
-select is((select done from pawl.fire_due('ticket', 1)), 1::bigint, 'one more');
-select is(seen(16), 'open 01:00:00', 'the next');
+select is(seen(15), 'open 01:00:00', 'fire_due fires the earliest timer first');
+select is((select done from pawl.fire_due('ticket', 1)), 1::bigint, 'fire_due with batch 1 fires one more timer');
+select is(seen(16), 'open 01:00:00', 'fire_due fires the next timer after the earliest');
 select is((select done from pawl.fire_due()), 1::bigint, 'all lifecycles that the caller may write');
 
 -- A first state of a partitioned table, a row that moves to another partition: its timer goes with it.
@@ -174,7 +174,7 @@ update parted set region = 2;
 select results_eq($$select id, round(extract(epoch from due - clock_timestamp()) / 3600) from parted order by id$$,
     $$values (1, 1::numeric), (2, 72), (3, null)$$, 'partitions are changed without touching a timer');
 update parted set region = 1, due = clock_timestamp() where id = 1;
-select is((select done from pawl.fire_due('parted')), 1::bigint, 'fired there');
+select is((select done from pawl.fire_due('parted')), 1::bigint, 'fire_due fires a timer of a partition');
 
 -- Thousands at once are one statement.
 insert into ticket (id, due) select g, clock_timestamp() - interval '1 s' * g from generate_series(1001, 11000) g;
@@ -185,7 +185,7 @@ create trigger count_statement after update on ticket referencing new table as n
     for each statement execute function count_statement();
 select is((select done from pawl.fire_due('ticket', 10000)), 10000::bigint, 'ten thousand are fired at once');
 select is((select array_agg(n) from statements), array[10000], 'by one UPDATE');
-select is((select done from pawl.fire_due('ticket', 10000)), 0::bigint, 'once');
+select is((select done from pawl.fire_due('ticket', 10000)), 0::bigint, 'a timer that was fired is not fired again');
 select is((select count(*) from ticket_transitions where subject_id > 1000 and event = 'nag'), 10000::bigint,
     'each is in the log');
 drop trigger count_statement on ticket;

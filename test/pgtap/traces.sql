@@ -60,7 +60,8 @@ select is_empty('select * from pawl.verify()', 'hash chains are whole');
 create function twice(context jsonb, inputs jsonb) returns jsonb
     language sql as $$ select jsonb_build_object('span', current_setting('pawl.traceparent')) $$;
 select lives_ok($$select pawl_dag.define_template('{"name": "w", "steps": [{"name": "one", "handler": '
-    '"sql:public.twice"}, {"name": "two", "handler": "sql:public.twice", "dependencies": ["one"]}]}')$$, 'a workflow');
+    '"sql:public.twice"}, {"name": "two", "handler": "sql:public.twice", "dependencies": ["one"]}]}')$$,
+    'a template with two SQL steps can be defined');
 select pawl.set_context(traceparent => :'parent', tracestate => 'rojo=1');
 select pawl_dag.start_task('w') as task \gset
 select pawl.set_context(traceparent => '');
@@ -148,7 +149,7 @@ select results_eq($$select metadata from fuses_transitions order by subject_id$$
             (jsonb_build_object('traceparent', %1$L, 'tracestate', 'q="\'))$$, :'parent'),
     'rows begin in their own traces; invalid values are left out');
 select is((select count(*) from pawl.claim(null::fuses, 'light', processor => 'p', lease => '1 ms', batch => 1)),
-    1::bigint, 'claimed');
+    1::bigint, 'a row with a trace is claimed');
 create function until_done(duty text, wanted bigint) returns bigint language plpgsql as $$
 declare
     so_far bigint := 0;
@@ -165,7 +166,7 @@ select is(until_done('reap', 1), 1::bigint, 'the lease is over');
 select is((select metadata ->> 'traceparent' from fuses_transitions where subject_id = 1 and event = 'lost'), :'parent',
     'the loss is in the trace of the row');
 update fuses set state = 'primed';
-select is(until_done('fire_due', 5), 5::bigint, 'timers fire');
+select is(until_done('fire_due', 5), 5::bigint, 'five timers with traces are fired');
 select is((select array_agg(subject_id order by subject_id) from fuses_transitions
     where to_state = 'gone' and metadata ->> 'traceparent' = :'parent'), '{1,4,5}', 'each in the trace of its row');
 insert into fuses (id, tp) values (6, :'parent');
@@ -197,7 +198,8 @@ create function grow(operation uuid, metadata jsonb, numbers bigint[], datas jso
     $$ insert into public.seen select u.n, current_setting('pawl.traceparent') from unnest(numbers) u(n);
             select 0::bigint, ''::text where false $$;
 select lives_ok($$select pawl_saga.define('{"flow": "linear", "name": "s", "children": [{"task": "one", "execute": '
-        '"sql:public.reserve"}, {"task": "two", "execute": "sql:public.reserve"}]}')$$, 'a saga');
+        '"sql:public.reserve"}, {"task": "two", "execute": "sql:public.reserve"}]}')$$,
+    'a flow with two SQL tasks can be defined');
 select lives_ok($$select pawl_bulk.define('{"name": "b", "steps": [{"name": "grow", "handler": "sql:public.grow"}]}')$$,
     'a bulk operation');
 select pawl.set_context(traceparent => :'parent', tracestate => 'rojo=1');

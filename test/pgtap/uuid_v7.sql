@@ -11,8 +11,10 @@ select ok(pawl.uuid_v7('2024-01-01 00:00:00.001+00') < pawl.uuid_v7('2024-01-01 
     'ordered by the millisecond');
 select ok(pawl.uuid_v7('2024-01-01 00:00:00.001001+00') < pawl.uuid_v7('2024-01-01 00:00:00.001002+00'),
     'and by the microsecond');
-select is(left(pawl.uuid_v7('1970-01-01 00:00:00+00')::text, 13), '00000000-0000', 'from 1970');
-select is(left(pawl.uuid_v7('10889-08-02 05:31:50.655+00')::text, 13), 'ffffffff-ffff', 'to 10889');
+select is(left(pawl.uuid_v7('1970-01-01 00:00:00+00')::text, 13), '00000000-0000',
+    'the smallest time of a UUID is in 1970');
+select is(left(pawl.uuid_v7('10889-08-02 05:31:50.655+00')::text, 13), 'ffffffff-ffff',
+    'the largest time of a UUID is in 10889');
 select is(pawl.uuid_v7(null), null, 'of no time none');
 select throws_ok(format('select pawl.uuid_v7(%L)', at), '22008', 'timestamp out of range for a version 7 UUID',
     at || ' is out of range')

@@ -35,7 +35,7 @@ select throws_ok($$select pawl.channel('loose')$$, '42704', null, 'no lifecycle,
 select throws_ok($$select pawl.sleep('loose')$$, '42704', null, 'nothing to sleep at');
 select throws_ok($$select pawl.sleep('deaf')$$, '55000', 'wake-ups are not enabled for table "deaf"',
     'a lifecycle without wake');
-select throws_ok($$select pawl.sleep(0)$$, '42P01', null, 'no table');
+select throws_ok($$select pawl.sleep(0)$$, '42P01', null, 'sleep rejects an OID that is no relation');
 select is(pawl.awake('jobs'), false, 'there was no waiter');
 
 select dblink_connect('s', format('host=%L port=%s dbname=%L user=%L', current_setting('unix_socket_directories'),
@@ -104,9 +104,9 @@ set session_replication_role = replica;
 update jobs set due = now() - interval '1 s' where id in (19, 26);
 reset session_replication_role;
 select is((select done from pawl.fire_due('jobs')), 2::bigint, 'timers that are due fire');
-select is(heard(), 'jobs 1', 'and wake');
+select is(heard(), 'jobs 1', 'a state change wakes the session that waits for the table');
 select pawl._wake('jobs') \g /dev/null
-select is(heard(), 'jobs 1', 'pawl._wake wakes');
+select is(heard(), 'jobs 1', 'pawl._wake wakes the waiting session');
 select pawl.pause('jobs') \g /dev/null
 select is(heard(), 'none', 'a pause causes no wake-up');
 select pawl.resume('jobs') \g /dev/null

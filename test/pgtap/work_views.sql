@@ -44,7 +44,8 @@ select results_eq($$select regexp_replace(d, ' 00:..:.. ', ' ~ ') from depth() d
     'queue by queue');
 select results_eq($$select owners()$$, $$values ('jobs w1 2 f -60 60 1'), ('jobs w2 2 f 120 120 0')$$,
     'owner by owner');
-select results_eq($$select regexp_replace(timers(), '30\d$', '30.')$$, $$values ('jobs 1 f 3600 30.')$$, 'timers');
+select results_eq($$select regexp_replace(timers(), '30\d$', '30.')$$, $$values ('jobs 1 f 3600 30.')$$,
+    'the view timers shows when the next timer is due');
 select pawl.pause('jobs', 'print');
 select pawl.pause('jobs', 'fax');
 select pawl.pause('jobs', 'mail');
@@ -117,10 +118,12 @@ case when g <= 10001 then 'ready' when g <= 20002 then 'running' when g <= 30003
        case when g between 20003 and 30003 then now() end from generate_series(1, 60000) g;
 set session_replication_role = origin;
 select results_eq($$select queue, claimable, due_later, owned, at_least from pawl.queue_depth$$,
-    $$values ('q', 10000::bigint, 10000::bigint, 10000::bigint, true)$$, 'a queue');
+    $$values ('q', 10000::bigint, 10000::bigint, 10000::bigint, true)$$,
+    'queue_depth counts no further than 10000 rows');
 select results_eq($$select processor, owned, at_least, expired from pawl.owners$$,
-    $$values ('w', 10000::bigint, true, 10000::bigint)$$, 'an owner');
-select results_eq($$select due, at_least from pawl.timers$$, $$values (10000::bigint, true)$$, 'a timer');
+    $$values ('w', 10000::bigint, true, 10000::bigint)$$, 'owners counts no further than 10000 rows');
+select results_eq($$select due, at_least from pawl.timers$$, $$values (10000::bigint, true)$$,
+    'timers counts no further than 10000 rows');
 select pg_stat_force_next_flush();
 select seq_scan as seq_scans, idx_tup_fetch as fetched from pg_stat_user_tables where relname = 'many' \gset
 select count(*) from pawl.queue_depth, pawl.owners, pawl.timers \g /dev/null

@@ -8,123 +8,14 @@ use warnings;
 use utf8;
 use Cwd qw(abs_path);
 use File::Basename qw(dirname);
-
-our $width = 120;
-
-my $before_move =
-	qr/(?:an?|the|each|every|one|no|such|this|that|any|legal|illegal|many|of|these|those|more|first|last|next|newest|its)/i;
-
-# Words that have one meaning here, in prose. The term that replaces them is printed with a hit.
-my @unambiguous = (
-	[ 'he, him, his' => qr/\b(?:he|him|his|himself)\b/i, 'it, or its name' ],
-	[ 'whoever' => qr/\bwhoever|whomever\b/i, 'the caller, the user, any session' ],
-	[ 'nobody' => qr/\bnobody\b/i, 'no session, no role; or "only the owner"' ],
-	[ 'somebody' => qr/\bsomebody\b/i, 'a session, a processor, a user' ],
-	[ 'anybody' => qr/\banybody\b/i, 'any session, any role' ],
-	[ 'hop' => qr/\bhop(?:s|ped|ping)?\b/i, 'state change' ],
-	[ 'arrow' => qr/\barrows?\b/i, 'transition' ],
-	[ 'drawing' => qr/\bdrawings?\b/i, 'machine, diagram' ],
-	[ 'door' => qr/\bdoors?\b/i, 'log, or the statement: UPDATE, INSERT into the log, fire' ],
-	[ 'remark' => qr/\bremarks?\b/i, 'log entry, note' ],
-	[ 'journal' => qr/\bjournal(?:s|ed)?\b/i, 'entry buffer, pending entries' ],
-	[ 'refuse, refusal' => qr/\brefus(?:e|es|ed|ing|als?)\b/i, 'reject, rejection' ],
-	[ 'objection' => qr/\bobjections?\b/i, 'rejection' ],
-	[ 'lapse' => qr/\blapse[sd]?\b/i, 'expire, lease expiry' ],
-	[ 'era' => qr/\beras?\b/i, 'position' ],
-	[ 'bookmark' => qr/\bbookmarks?\b/i, 'scan position' ],
-	[ 'sleeper' => qr/\bsleepers?\b/i, 'waiter' ],
-	[ 'who sleeps' => qr/\bwho sleeps?\b/i, 'waiter' ],
-	[ 'in hand' => qr/\bin hand\b/i, 'in flight' ],
-	[ 'heart' => qr/\bhearts?\b/i, 'heartbeat' ],
-	[ 'fence' => qr/\bfence[sd]?\b/i, 'fencing token' ],
-	[ 'judge' => qr/\bjudg(?:e|es|ed|ing|ement|ment)s?\b/i, 'validate' ],
-	[ 'settle' => qr/\bsettl(?:e|es|ed|ing)\b/i, 'record, complete' ],
-);
-
-# Words that have a good meaning too. What is listed under %allowed is not a hit.
-my @ambiguous = (
-	[ 'who' => qr/\b(?:who|whom)\b/i, 'the processor, the worker, the session that' ],
-	[ 'record' => qr/\b(?:on (?:the )?record|(?:the|a|no|its|this) record)\b/i, 'log, log entry' ],
-	[ 'move' => qr/\b$before_move moves?\b/i, 'state change' ],
-	[ 'edge' => qr/\bedges?\b/i, 'transition' ],
-	[ 'tail' => qr/\btails?\b/i, 'newest entry' ],
-	[ 'hand' => qr/\bhands?\b/i, 'claim, in-flight work' ],
-	[ 'holder' => qr/\bholders?\b/i, 'owner of the lease' ],
-	[ 'take' =>
-		qr/\btak(?:e|es|en|ing) (?:(?:the|a|an|next|its|their|more|new|these|those|many) )*(?:rows?|steps?|tasks?|jobs?|work|atoms?)\b(?! (?:\w+ ){0,4}through)/i,
-			'claim' ],
-	[ 'attachment' => qr/\battachments?\b/i, 'binding' ],
-);
-
-# The reviewed allowlist: word, what may stand (matched around the hit), and why. A fourth value keeps it to some files.
-my @allowed = (
-	[ 'who',
-		qr/\b(?:users?|operators?|callers?|persons?|people|readers?|maintainers?|developers?|engineers?|attackers?|administrators?|admins?|customers?|authors?|contributors?|everyone|anyone|someone|one|those|colleagues?|clerks?|managers?),? (?:\([^)]*\) )?who(?:m)?\b/i,
-		'people are who' ],
-	[ 'who', qr/\bwho (?:am i|you are|did|changed|may do|acts|acted|may call|called)\b/i,
-		'a question about people: who did it' ],
-	[ 'who', qr/\bt\.who\b|\bAS who\b|\btime, who\b/, 'a column of pawl_saga.timeline' ],
-	[ 'who', qr/\bwho\b/, 'a column of pawl_saga.timeline', qr{sql/pawl_saga/watch\.sql$} ],
-	[ 'refuse, refusal', qr/\brefused: the operation has ended|\blate, refused\b/,
-		'an answer to a signal, named by the semantics of bulk operations' ],
-	[ 'edge', qr/\bedges\b/, 'pawl_dag.edges, between the steps of a task', qr{sql/pawl_api/tasks\.sql$} ],
-	[ 'who', qr/\bpersons to whom the Software\b/, 'the words of a license' ],
-	[ 'holder', qr/\bCOPYRIGHT HOLDERS\b/, 'the words of a license' ],
-	[ 'fence', qr/\b(?:lease_until|node or) fence\b/, 'a column of the packs, in a list of columns' ],
-	[ 'record', qr/\brecord (?:type|variable|OID|of state changes)\b/i,
-		'the SQL type; the glossary\'s own definition of the log' ],
-	[ 'record', qr/\bWAL record\b/i, 'the server\'s own term' ],
-	[ 'record', qr/\b(?:DNS|service|CSV) record\b/i, 'the field\'s own term' ],
-	[ 'record', qr/./, 'a bulk operation has records, its documents call them so', qr/bulk|docs\/decisions/i ],
-	[ 'move', qr/\bmoves? (?:constructor|assignment|semantics)\b/i, 'C++' ],
-	[ 'move', qr/\bmoves? (?:\w+ ){0,3}(?:partitions?|folders?|files?)\b/i,
-		'a row that PostgreSQL moves between partitions; a file that goes elsewhere' ],
-	[ 'edge', qr/\bedge cases?\b/i, 'English' ],
-	[ 'edge', qr/./, 'a workflow is a graph of steps, and edges are what graphs have',
-		qr/dag|saga|graph|flow|workflow|layout|compiler_test/i ],
-	[ 'edge', qr/\bpawl_dag\.edges\b/, 'a table that the seed names' ],
-	[ 'edge', qr/\b(?:steps and edges|N × M edges)\b/, 'the edges of a workflow\'s graph' ],
-	[ 'tail', qr/\btail -|\btail \+|exec tail|tail call/i, 'the program tail' ],
-	[ 'hand',
-		qr/\bby hand\b|\b(?:other|one|left|right|second)[- ]hand\b|\bhands? (?:over|out|on|back|it|them|to|down)\b|hand-(?:written|made)/i,
-		'English: by hand; the verb' ],
-	[ 'holder', qr/\bplace-?holders?\b|\block holders?\b|holders? of (?:the|a|its|that|this) locks?/i,
-		'locks have holders in the server\'s manual' ],
-	[ 'refuse, refusal', qr/\bconnections? (?:is |was |are |were )?refused\b|\bECONNREFUSED\b|refused connections?/i,
-		'what the operating system calls it' ],
-	[ 'attachment', qr/\bContent-Disposition\b|\battachment;/i, 'an HTTP header' ],
-	[ 'fence', qr/\bcode fences?\b|\bfenced (?:code )?blocks?\b|\bmemory fences?\b/i, 'Markdown; the processor' ],
-	[ 'fence', qr/\b[a-z]\.fence\b/, 'a column of the packs' ],
-	[ 'fence',
-		qr/"fence"|\bfence: (?:the fencing|default)|\bfence(?: \(the fencing token| must | is null| and transaction_id)/,
-		'the field, the column, and the parameter' ],
-	[ 'journal', qr/\bsystemd\b|\bjournalctl\b|\bjournald?'s\b|\bthe system journal\b/i, 'systemd\'s journal' ],
-	[ 'arrow', qr/\barrow keys?\b|ArrowUp|ArrowDown|ArrowLeft|ArrowRight/i, 'a key of the keyboard' ],
-);
-
-# Parts of identifiers (split at _ and at capitals).
-my %identifier = map { $_ => 1 }
-	qw(hop hops arrow arrows whoever nobody somebody anybody bookmark bookmarks door doors era eras lapse lapsed
-	sleeper sleepers journal journals refuse refused refuses refusal refusals drawing drawings judge judged judges
-	settle settled settles objection
-	objections remark remarks heart hearts fence fences tail tails attachment attachments holder holders who whom hand
-	hands edge edges he him his);
-# Identifiers that are the platform's or a seed's: name, and why.
-my %given = (
-	hand_over => 'the verb: to hand over', by_hand => 'English: by hand',
-	fence => 'a field of log entries that the reference of pawl_dag names; a column of pawl_dag and pawl_saga',
-	log_fence => 'the same',
-	set_log_fence => 'the same',
-	ArrowUp => 'the DOM', ArrowDown => 'the DOM', ArrowLeft => 'the DOM', ArrowRight => 'the DOM',
-);
-# Fields of the HTTP API that the console reads (they change there first), and a theme of Mermaid.
-my %field = map { $_ => 1 } qw(who edges edgeLabelBackground);
-my $graph = qr/dag|saga|graph|flow|workflow|layout/i;
+use lib dirname(abs_path(__FILE__));
+use LanguageWords;
+use LineLength;
 
 # Files whose words are data, or frozen, or this list of words.
 my $skipped =
-	qr{^(?:sql/upgrades/|test/fuzz/corpus/|test/expected/|test/isolation/expected/|test/diagrams/|bench/results/|bench/RESULTS\.md$|test/repository/language|test/repository/Language\.pm|LICENSE)
-	|\.(?:out|json|csv|mmd|svg|css|html|ico|png|lock|txt|dict)$}x;
+	qr{^(?:sql/upgrades/|test/fuzz/corpus/|test/expected/|test/isolation/expected/|test/diagrams/|bench/results/|bench/RESULTS\.md$|test/repository/language|test/repository/Language(?:Words)?\.pm|LICENSE)
+	|\.(?:out|json|csv|svg|css|html|ico|png|lock|txt|dict)$}x;
 
 sub slurp
 {
@@ -144,6 +35,7 @@ sub language_of
 	return 'markdown' if $path =~ /\.md$/;
 	return 'c' if $path =~ /\.(?:cpp|hpp|c|h|def)$/;
 	return 'sql' if $path =~ /\.(?:sql|psql)$/;
+	return 'diagram' if $path =~ /\.mmd$/;
 	return 'script' if $path =~ /\.(?:ts|tsx|mjs|js)$/;
 	return 'hash' if $path
 		=~ /\.(?:py|pl|pm|t|sh|spec|toml|ya?ml|awk|control)$|(?:^|\/)(?:Makefile|CMakeLists\.txt|privileges|load_order)$/
@@ -169,6 +61,11 @@ sub pieces
 		$text =~ s{`[^`\n]*`}{`-`}g;
 		$text =~ s{\]\([^)\s]*\)}{](-)}g;
 		$add->('prose', "$_\n") for split /\n/, $text, -1;
+		return @pieces;
+	}
+	if ($language eq 'diagram')
+	{
+		push @pieces, [ 'comment', 1 + (substr($text, 0, $-[0]) =~ tr/\n//), $1 ] while $text =~ /%%([^\n]*)/g;
 		return @pieces;
 	}
 	if ($language eq 'hash')
@@ -350,58 +247,6 @@ sub wrap_hits
 			if $prose =~ /(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)[a-z)\]x"]\. +[A-Z`*\[]/;
 		push @hits, [ wrap => $line, 'half a sentence', substr($row, -60) ]
 			if $prose =~ /(?:\w|,)$/ && $prose !~ /^(?:\*\*|\[)/ && $row !~ /^\s*(?:[-*]|\d+\.)\s/;
-	}
-	return @hits;
-}
-
-# Lines that cannot be broken without changing what they say: files, pattern, why.
-my @unbreakable = (
-	[ qr/\.(?:sql|psql)$/, qr/^\s*\\[a-z]/, 'psql reads a backslash command to the end of its line' ],
-	[ qr/(?:^|\/)Makefile$/, qr/^[\w-]+:.* ## /, 'make help prints what stands behind ##' ],
-	[ qr/\.control$/, qr/^comment = '/, 'a control file has one line for a value' ],
-	[ qr/\.(?:cpp|hpp)$/, qr/^[^";]*(?:R")?\(?[{\[]+"[\w ]+":? .*["}\]]|^\s*"\w+": ["{\[]/, 'JSON in a raw literal' ],
-	[ qr/\.tsx$/, qr/\{" "\}$/, 'a space between elements stays at the end of its line' ],
-	[ qr/test\/tap\/022_examples\.pl$/, qr/^(?:SUCCESS|REVERTED): \d of \d tasks /,
-		'what a program prints, line by line' ],
-);
-
-# Literals that a language cannot continue on the next line. Without its indentation and
-# its longest literal, a line has 60 columns or fewer.
-my $double = qr/"(?:[^"\\]|\\.)*"/;
-my $single = qr/'(?:[^'\\]|\\.)*'/;
-my @whole  = (
-	[ qr/\.(?:sql|psql)$/, qr/\$\$(?!\s*(?:select|insert|update|delete|with|do|call)\b).*?\$\$|'[^' ]*'/i,
-		'data, or one word' ],
-	[ qr/\.(?:p[lm]|t)$/, qr{(?:qr|(?:=~|!~)\s*s?|split\s*)(?:/(?:[^/\\]|\\.)+/|\{.+\})\w*|(?<=!~ )/.+/\w*},
-		'a regular expression' ],
-	[ qr/\.awk$/, $double, 'a text that is printed' ],
-	[ qr/\.(?:ts|tsx|mjs)$/, qr/`[^`]*`|$double/, 'a text of the console; its lines would be its own' ],
-);
-
-sub unbreakable
-{
-	my ($path, $row, $shell) = @_;
-	return 1 if grep { $path =~ $_->[0] && $row =~ $_->[1] } @unbreakable;
-	for my $literal ((map { $_->[1] } grep { $path =~ $_->[0] } @whole), $shell ? qr/$double|$single/ : ())
-	{
-		my ($longest) = sort { $b <=> $a } map { length } $row =~ /($literal)/g;
-		return 1 if $longest && length($row =~ s/^ +//r) - $longest <= 60;
-	}
-	return 0;
-}
-
-sub length_hits
-{
-	my ($path, $text) = @_;
-	my @hits;
-	my $line  = 0;
-	my $shell = $text =~ /^#!.*sh\b/;
-	for my $row (split /\n/, $text)
-	{
-		$line++;
-		1 while $row =~ s/^(\t*)\t/$1    /;
-		next if length $row <= $width || unbreakable($path, $row, $shell);
-		push @hits, [ length => $line, 'line length', length($row) . ' columns' ];
 	}
 	return @hits;
 }

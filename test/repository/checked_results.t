@@ -23,7 +23,7 @@ only "statements are run by sql::run" '\b(exec_params|exec_prepared|exec0|exec1|
     client/lib/sql.hpp
 only "values of libpq are taken by value_of" '\bPQ(getvalue|getlength|fsize)\b' client/lib/libpq.cpp
 only "JSON is parsed by parse_json" 'json::(parse|sax_parse|accept)\(|Json::parse\(' client/lib/json_text.cpp \
-    client/worker/broker_names.cpp client/http/routes.cpp client/cli/problems.cpp
+    client/broker/broker_names.cpp client/http/routes.cpp client/cli/problems.cpp
 only "values of the library's users are written by json_text" 'json::error_handler_t::replace' \
-    client/lib/json_text.cpp client/worker/broker_names.cpp client/http/problem.cpp client/daemon/log.cpp
+    client/lib/json_text.cpp client/broker/broker_names.cpp client/http/problem.cpp client/daemon/log.cpp
 echo "1..$count"

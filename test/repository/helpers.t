@@ -50,7 +50,8 @@ for my $file (split /\n/, `git ls-files 'sql/*.sql'`)
 }
 
 # C calls these without asking for EXECUTE, for a role that may execute the C function
-my %by_c = ('pawl_dag._turn' => 'pawl_dag._take_turn', 'pawl_dag._insert_tasks' => 'pawl_dag._start_tasks',
+my %by_c = ('pawl_dag._turn' => 'pawl_dag._take_turn', 'pawl_dag._turns_apart' => 'pawl_dag._take_turns_apart',
+	 'pawl_dag._insert_tasks' => 'pawl_dag._start_tasks',
 	'pawl_bulk._validate_next_block' => 'pawl_bulk._validate_block',
 	'pawl_bulk._fail_next_row' => 'pawl_bulk._fail_row');
 

@@ -44,6 +44,8 @@ is(found('docs/a.md', "The door.\n\n```sql\nselect door;\n```\nAnd `door`.\n"), 
 is(found('docs/a.md', "Users who read it by hand, on the other hand.\n"), '', 'people are who, and have hands');
 is(found('docs/a.md', "The row who waits.\n"), 'who', 'rows are not');
 is(found('client/a.tsx', "// an edge\nconst f = () => 'edge';"), 'edge', 'a comment in TypeScript');
+is(found('sql/pawl_x/a.mmd', "%% What nobody has begun.\n    a --> b : hop\n"), 'nobody',
+	'a comment in a diagram, and none of its names');
 is(found('scripts/a.py', "x = 1  # his\n"), 'he, him, his', 'a comment in Python');
 is(scalar(Language::wrap_hits("One sentence. Another.\n")), 1, 'two sentences on a line of Markdown');
 is(scalar(Language::wrap_hits("One sentence that\nends here.\n")), 1, 'a sentence on two lines');

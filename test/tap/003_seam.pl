@@ -93,7 +93,7 @@ is(one($node, "select caught('select seam_palloc()')"),
 # The warnings of a statement that goes through C++ arrive too.
 (undef, $report) = sqlstate_of($node,
 	q(select seam_call('do $x$ begin raise warning using errcode = ''01P01'', message = ''careful''; end $x$')));
-like($report, qr/WARNING:  01P01: careful/, 'warnings pass');
+like($report, qr/WARNING:  01P01: careful/, 'a warning raised in C++ reaches the client');
 
 # A cancelled statement is cancelled, whatever C++ frames it is below.
 for my $way (qw(seam_call seam_deep))

@@ -126,7 +126,7 @@ for my $what (sort keys %long)
 	}
 	rejected($node, "set statement_timeout = '20ms'; $long{$what}", '57014', "$what: statement_timeout");
 }
-is(one($node, "select count(*) from big where state <> 'new'"), 0, 'nothing moved');
+is(one($node, "select count(*) from big where state <> 'new'"), 0, 'a cancelled statement changed no row');
 is(one($node, "select count(*) from pawl.binding where relation = 'unbound'::regclass"), 0,
 	'nothing was half attached');
 is(one($node, q(select count(*) from pg_trigger where tgrelid = 'unbound'::regclass)), 0, 'not even a trigger');

@@ -50,7 +50,8 @@ sub other { $node->safe_psql('postgres', $_[0]); return }
 my $next = 0;
 sub row { return ++$next }
 is(answer_to_a("update t set state = 'b' where id = " . row() . ' returning state'), 'b', 'session A changes a state');
-is(answer_to_a("update t set state = 'c' where id = $next returning state"), 'c', 'and again');
+is(answer_to_a("update t set state = 'c' where id = $next returning state"), 'c',
+	'the other session sees a second new version');
 is(answer_to_a("update e set state = 'y' where id = 1 returning state"), 'y', 'and one of an enum');
 
 # Guard functions
@@ -91,7 +92,8 @@ other("select pawl.define('m', 'stateDiagram-v2
     d --> [*]')");
 is(answer_to_a("update t set state = 'c' where id = $next"), 'PW001', 'defined, but not enforced');
 other("select pawl.upgrade('t')");
-is(answer_to_a("update t set state = 'c' where id = $next returning state"), 'c', 'upgraded');
+is(answer_to_a("update t set state = 'c' where id = $next returning state"), 'c',
+	'a session that was open before an upgrade uses the new version');
 is(answer_to_a("update t set state = 'a' where id = $next"), 'PW001', 'a removed transition is rejected');
 is(answer_to_a("select machine_version from pawl.history('t', $next) where most_recent"), 2,
 	'logged under the new version');
@@ -110,9 +112,11 @@ is(answer_to_a('execute move(10)'), 'd', 'is validated by the new version');
 other("select pawl.release('t')");
 is(answer_to_a("update t set state = 'c' where id = 11 returning state"), 'c', 'released: nothing is validated');
 other("update t set state = 'a' where id = 11; select pawl.enforce('t', 'state', 'm'), pawl.enable_log('t', 'state')");
-is(answer_to_a("update t set state = 'd' where id = 11"), 'PW001', 'enforced again');
+is(answer_to_a("update t set state = 'd' where id = 11"), 'PW001',
+	'the other session enforces the machine that was bound again');
 is(answer_to_a("update t set state = 'b' where id = 11 returning state"), 'b', 'by the newest version');
-is(answer_to_a("select sort_key from pawl.history('t', 11) where most_recent"), 2, 'and logged');
+is(answer_to_a("select sort_key from pawl.history('t', 11) where most_recent"), 2,
+	'the other session logs to the new log');
 other("select pawl.release('t'); select pawl.enforce('t', 'state', 'm')");
 is(answer_to_a("update t set state = 'd' where id = 11 returning state"), 'd', 'enforced without a log');
 other("select pawl.release('t'); update t set state = 'd'; select pawl.enforce('t', 'state', 'm'), "
@@ -148,12 +152,14 @@ is(answer_to_a("update e set state = 'z' where id = 5 returning state"), 'z', 'a
 
 # Names and shapes
 other('alter table t rename column state to condition; alter table t rename to things');
-is(answer_to_a("update things set condition = 'a' where id = 13"), 'PW001', 'renamed');
+is(answer_to_a("update things set condition = 'a' where id = 13"), 'PW001',
+	'a session that was open before a rename goes on enforcing');
 other('alter table things drop column n; alter table things add column extra int; alter table things alter column '
 	. 'condition type varchar(10)');
 is(answer_to_a("update things set condition = 'a', extra = 1 where id = 13"), 'PW001', 'of another shape');
 is(answer_to_a("insert into things (id) values (30) returning condition"), 'a', 'with a default');
-is(answer_to_a("update things set condition = 'b' where id = 30 returning condition"), 'b', 'it moves');
+is(answer_to_a("update things set condition = 'b' where id = 30 returning condition"), 'b',
+	'the other session can change a state after the rename');
 
 # Partitions
 is(answer_to_a("update p set state = 'y' where id = 1 returning state"), 'y', 'a partition known to the session');

@@ -141,15 +141,15 @@ $standby->start;
 $publisher->safe_psql('postgres', "update free set state = 'worn' where id = 2");
 $publisher->wait_for_catchup($standby, 'replay', $publisher->lsn('flush'));
 is(one($standby, "select string_agg(to_state, ' ' order by sort_key) from pawl.history('free', 2)"), 'new used worn',
-	'standby: history');
+	'pawl.history works on a standby');
 is(one($standby, "select pawl.state_at('free', 2, now()), pawl.state_at('free', 2, '-infinity') is null"), 'worn|t',
-	'standby: state_at');
-is(one($standby, "select count(*) from pawl.verify()"), 0, 'standby: verify');
-is(one($standby, "select count(*) from pawl.health() where status = 'error'"), 0, 'standby: health');
+	'pawl.state_at works on a standby');
+is(one($standby, "select count(*) from pawl.verify()"), 0, 'pawl.verify works on a standby');
+is(one($standby, "select count(*) from pawl.health() where status = 'error'"), 0, 'pawl.health works on a standby');
 is(one($standby, "select event, to_state, allowed from pawl.available('free', 1)"), 'wear|worn|t',
-	'standby: available');
-is(one($standby, "select count(*) from pawl.states('m')"), 3, 'standby: states');
-like(one($standby, "select pawl.diagram('m')"), qr/new --> used : use/, 'standby: diagram');
+	'pawl.available works on a standby');
+is(one($standby, "select count(*) from pawl.states('m')"), 3, 'pawl.states works on a standby');
+like(one($standby, "select pawl.diagram('m')"), qr/new --> used : use/, 'pawl.diagram works on a standby');
 rejected($standby, "update free set state = 'worn' where id = 1", '25006', 'standby: it is read-only');
 rejected($standby, "select pawl.fire('free', 1, 'wear')", '25006', 'standby: fire says so too');
 # Promoted, it validates.

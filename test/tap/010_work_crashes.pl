@@ -78,8 +78,8 @@ killed('claim', $statement{claim}, $_) for qw(guard before_row after_row after_s
 killed('complete', $statement{complete}, $_) for qw(before_row at_commit);
 killed('reap', $statement{reap}, $_) for qw(guard after_row at_commit);
 is(one($node, $statement{claim}), 5, 'afterwards: rows are claimed');
-is(one($node, $statement{complete}), 4, 'afterwards: completed');
-is(one($node, 'select done from pawl.reap(\'job\')'), 10, 'afterwards: reaped');
+is(one($node, $statement{complete}), 4, 'claimed rows can be completed after the crash');
+is(one($node, 'select done from pawl.reap(\'job\')'), 10, 'expired rows can be reaped after the crash');
 is(one($node, "select pawl.abandon('job', 'w1') + pawl.abandon('job', 'w3')"), 21, 'afterwards: given up');
 in_order('afterwards');
 

@@ -41,7 +41,7 @@ is(ask("begin; select pawl.set_context(processor => 'w1', correlation_id => 'r1'
 	. "pawl.claim(null::job, batch => 3); commit;"), "\n3", 'claim with the context of a transaction');
 my (undef, $error) = ask('select pawl.claim(null::job)');
 like($error, qr/22004/, 'which the next transaction does not have, on whatever session it is');
-is(ask("select pawl.heartbeat('job', 'w1', '1 hour')"), 3, 'heartbeat');
+is(ask("select pawl.heartbeat('job', 'w1', '1 hour')"), 3, 'heartbeat extends leases through a pooler');
 (undef, $error) = ask("update job set state = 'done' where id = 1");
 like($error, qr/PW004/, 'no processor is set');
 (undef, $error) = ask("begin; select pawl.set_context(processor => 'w1', token => 99); update job set state = 'done' "
@@ -51,7 +51,7 @@ is(ask("begin; select pawl.set_context(processor => 'w1', token => 1); update jo
 	. "= 1; commit;"), '', 'complete by plain SQL in one transaction');
 is(ask("select pawl.fire('job', 2, 'finish', processor => 'w1', token => 1)"), 'done',
 	'or by a function with all of it as arguments');
-is(ask("select pawl.abandon('job', 'w1')"), 1, 'abandon');
+is(ask("select pawl.abandon('job', 'w1')"), 1, 'abandon returns a row through a pooler');
 
 # Many clients at once.
 my %script = (work => <<'SQL', beat => <<'SQL', duties => <<'SQL', late => <<'SQL');

@@ -60,7 +60,7 @@ $node->start;
 ok(all_ended($node, 'diamond'), 'every task ends, with one worker killed and the database gone for a while');
 wait_until(sub { (http_get($port, '/readyz'))[0] == 200 }, 'pawld ready again');
 
-is(one($node, "select string_agg(distinct state, ',') from pawl_dag.tasks"), 'complete', 'all complete');
+is(one($node, "select string_agg(distinct state, ',') from pawl_dag.tasks"), 'complete', 'every task is complete');
 is(one($node, "select count(*) from pawl_dag.steps where result is null"), '0', 'every step has a result');
 is(one($node, "select count(*) from (select from pawl_dag.step_transitions where to_state = 'complete' group by "
 	. "task_uuid, step_uuid having count(*) <> 1) x"),
@@ -78,9 +78,9 @@ select count(*) from pawl_dag.edges e
  where c.created_at < p.created_at
 SQL
 my ($status, $metrics) = http_get($port, '/metrics');
-is($status, 200, '/metrics answers');
+is($status, 200, 'GET /metrics answers with status 200');
 like($metrics, qr/^pawld_duty_rows_total\{duty="run_sql_steps"\} [1-9]/m, 'and counts what duties did');
-like($metrics, qr/^pawld_connects_total\{lane="scheduling"\} [2-9]/m, 'and connections');
+like($metrics, qr/^pawld_connects_total\{lane="scheduling"\} [2-9]/m, '/metrics counts the connections of a lane');
 like($metrics, qr/^pawld_connected\{lane="scheduling"\} 1$/m, 'and knows of the connection');
 is((http_get($port, '/nothing'))[0], 404, 'and has nothing else');
 is(end_program($workers[$_], 'TERM'), 0, "worker $_ drains and ends well") for 1, 2;
@@ -104,7 +104,7 @@ is(one($node, q{select count(*) from pawl.claim(null::pawl_dag.steps, 'Start', g
 wait_until(sub { gauge('pawl_owned_rows{relation="pawl_dag.steps"}') eq '3' }, 'three owned steps');
 is(gauge('pawl_queue_claimable{relation="pawl_dag.steps",queue="unserved"}'), '4',
 	'owned rows are no longer claimable');
-is(gauge('pawl_owners{relation="pawl_dag.steps"}'), '1', 'one owner');
+is(gauge('pawl_owners{relation="pawl_dag.steps"}'), '1', '/metrics shows one owner of steps');
 is(gauge('pawl_leases_expired{relation="pawl_dag.steps"}'), '0', 'no lease has expired');
 $node->safe_psql('postgres',
 	q{select pawl_dag.cancel_tasks(array(select task_uuid from pawl_dag.tasks where name = 'unserved'), 'gauged')});

@@ -75,7 +75,7 @@ is(pawl('--json', 'resolve', $failed, 'one', '--result', '{"by": "hand"}', '--re
 	'a step is completed by hand');
 is(one($node, "select state || result::text from pawl_dag.steps where task_uuid = '$failed' and name = 'one'"),
 	'complete{"by": "hand"}', 'with its result');
-is((pawl('cancel', $failed))[1], 0, 'cancel');
+is((pawl('cancel', $failed))[1], 0, 'pawl cancel succeeds on a task that failed');
 is(one($node, "select t.state || ' ' || string_agg(s.state, ',' order by s.name) from pawl_dag.tasks t join "
 	. "pawl_dag.steps s using (task_uuid) where task_uuid = '$failed' group by t.state"),
 	'cancelled complete,cancelled', 'the task and what is open of it');

@@ -50,7 +50,8 @@ is($found, '', "pawl verify found nothing while everything moved, $verified time
 cmp_ok($killed, '>=', 7, "$killed programs were killed");
 ok(all_ended($node, 'fan'), 'every task ends');
 is(one($node, q{select string_agg(distinct t.state || ' ' || s.state, ',') from pawl_dag.tasks t
-	join pawl_dag.steps s using (task_uuid)}), 'complete complete', 'all complete');
+	join pawl_dag.steps s using (task_uuid)}), 'complete complete',
+	'every task and step is complete in spite of the accidents');
 my $steps = one($node, 'select count(*) from pawl_dag.steps');
 is($steps, 20 * 8 * $rounds, 'all are there');
 is(one($node, q{select count(*) || ' ' || count(distinct step_uuid) from pawl_dag.step_result_audit where success}),

@@ -61,7 +61,7 @@ SQL
 my $original = one($node, $picture);
 like($original, qr/^tasks\|8\|/, 'tasks in many states');
 is(one($node, 'select string_agg(distinct state, \' \' order by state) from pawl_dag.tasks'),
-	'blocked_by_failures complete pending steps_in_process', 'as meant');
+	'blocked_by_failures complete pending steps_in_process', 'the tasks to be dumped are in four different states');
 
 sub restored
 {

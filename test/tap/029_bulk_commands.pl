@@ -42,14 +42,14 @@ my $definition = file('definition.json', '{"name": "payments", "row_id": "id", "
 	. '"track_row_data": true, "row": {"required": ["id", "amount"], "properties": {"amount": {"type": "integer"}}}, '
 	. '"steps": [{"name": "check", "handler": "sql:public.sums"}, {"name": "confirm", "kind": "signal", "timeout": "1 '
 	. 'hour", "handler": "none", "signal_key": "paid-{data.id}"}]}');
-is(pawl('--json', 'bulk', 'define', $definition)->{version}, 1, 'define');
+is(pawl('--json', 'bulk', 'define', $definition)->{version}, 1, 'pawl bulk define returns version 1');
 
 # Every way in
 my $csv = file('payments.csv',
 	qq{\xEF\xBB\xBFid,amount,note\na,1,"two\nlines"\nb,200,=1+1\nc,x,\n"d,4,open\ne,5,\xFFbad\n\nf,6,last});
 my ($made, $status) =
 	pawl('--json', 'bulk', 'submit', $csv, '--operation', 'payments', '--once', '--metadata', '{"by": "test"}');
-is($status, 0, 'submit');
+is($status, 0, 'pawl bulk submit succeeds');
 is("$made->{rows} $made->{malformed}", '6 2', 'rows, and those that could not be read');
 my $operation = $made->{operation};
 is(one($node, "select checksum from pawl_bulk.operations where operation = '$operation'"),
@@ -59,7 +59,7 @@ is(join(' ', $again->{operation}, $again->{created} ? 1 : 0), "$operation 0",
 	'the same file again is the same operation');
 system("gzip -k $csv") == 0 or die;
 is(pawl('--json', 'bulk', 'submit', "$csv.gz", '--operation', 'payments', '--once')->{operation}, $operation,
-	'compressed, too');
+	'pawl bulk submit takes a compressed file for the same operation');
 is(one($node, 'select count(*) from pawl_bulk.input'), '7', 'and nothing came in twice');
 is(run_duties(), 0, 'pawld runs the duties and the SQL handler');
 is(one($node, "select string_agg(row_number || ' ' || coalesce(row_id, '?') || ' ' || step_name || ' ' || state, ', ' "
@@ -73,13 +73,15 @@ is(one($node, "select raw from pawl_bulk.validations where operation = '$operati
 	'e,5,\\xFFbad', 'the text of an invalid row');
 
 my $shown = pawl('--json', 'bulk', 'status', $operation);
-is("$shown->{status} $shown->{total_rows} $shown->{failed_rows}", 'Running 6 4', 'status');
+is("$shown->{status} $shown->{total_rows} $shown->{failed_rows}", 'Running 6 4',
+	'pawl bulk status shows the state and the counted rows');
 like(scalar pawl('bulk', 'status', $operation), qr/^status +Running$/m, 'for people, too');
-is((pawl('bulk', 'signal', $operation, 'paid-a'))[1], 0, 'signal');
+is((pawl('bulk', 'signal', $operation, 'paid-a'))[1], 0, 'pawl bulk signal succeeds');
 is((pawl('bulk', 'signal', $operation, 'paid-a'))[1], 1, 'twice changes nothing');
-is(pawl('--json', 'bulk', 'pause', $operation)->{changed} ? 1 : 0, 1, 'pause');
+is(pawl('--json', 'bulk', 'pause', $operation)->{changed} ? 1
+	: 0, 1, 'pawl bulk pause says that it changed the operation');
 is((pawl('bulk', 'pause', $operation))[1], 1, 'twice changes nothing');
-is((pawl('bulk', 'resume', $operation))[1], 0, 'resume');
+is((pawl('bulk', 'resume', $operation))[1], 0, 'pawl bulk resume succeeds');
 is(pawl('--json', 'bulk', 'signal', $operation, 'paid-f', '--fail', '--message', 'no money')->{answer}, 'applied',
 	'signal of a failure');
 run_duties();
@@ -134,7 +136,7 @@ is(one($node, "select string_agg(coalesce(row_id, '?') || ' ' || state, ', ' ord
 	[ $bare, 'q WaitingForCompletion, r Failed', 'no header, semicolons' ];
 is(one($node, "select status || ': ' || error_message from pawl_bulk.operations where operation = "
 	. "'$broken->{operation}'"), 'Failed: the JSON array is not closed', 'the operation fails with the reason');
-is((pawl('bulk', 'cancel', $array->{operation}))[1], 0, 'cancel');
+is((pawl('bulk', 'cancel', $array->{operation}))[1], 0, 'pawl bulk cancel succeeds');
 is(scalar @{ pawl('--json', 'bulk', 'list', '--status', 'Cancelled') }, 1, 'list by state');
 
 # What is rejected
@@ -143,7 +145,7 @@ is((pawl('bulk', 'submit', "$folder/missing.csv", '--operation', 'payments'))[1]
 is((pawl('bulk', 'submit', $csv, '--operation', 'nothing'))[1], 3, 'a definition that is not there');
 is((pawl('bulk', 'submit', $csv, '--operation', 'payments', '--metadata', '{'))[1], 2, 'metadata that is no JSON');
 is((pawl('bulk', 'status', '00000000-0000-0000-0000-000000000000'))[1], 3, 'an operation that is not there');
-is((pawl('bulk'))[1], 2, 'bulk alone');
+is((pawl('bulk'))[1], 2, 'pawl bulk without a command exits with 2');
 is((pawl('--database', 'host=/nowhere', 'bulk', 'submit', $csv, '--operation', 'payments'))[1], 4,
 	'a server that is not there');
 is((pawl('bulk', 'submit', $csv, '--operation', 'payments', '--notify', '[{"channel": "mail"}]'))[1], 3,

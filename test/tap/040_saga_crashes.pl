@@ -60,14 +60,14 @@ sub killed
 my $claim = q(select count(*) from pawl_saga.claim('w'));
 my $signal = q(select pawl_saga.signal(flow_uuid, 'go', '1') from pawl_saga.flows);
 killed('claim', $claim, $_) for ('tasks a_before', 'tasks z_after', 'tasks at_commit');
-is(one($node, $claim), 1, 'claimed');
+is(one($node, $claim), 1, 'a task is claimed before the crash');
 killed('report', q(select report(1, 'ok')), $_) for ('tasks z_after', 'tasks at_commit');
-is(one($node, q(select report(1, 'ok'))), 't', 'reported');
+is(one($node, q(select report(1, 'ok'))), 't', 'the result of a task is stored before the crash');
 is(one($node, $claim), 1, 'the next one');
 killed('decision', q(select report(1, 'failure')), $_) for ('tasks z_after', 'retries z_after', 'tasks at_commit');
-is(one($node, q(select report(1, 'failure'))), 't', 'it fails');
+is(one($node, q(select report(1, 'failure'))), 't', 'a failure is reported after the crash');
 is(one($node, $claim), 1, 'and is reverted');
-is(one($node, q(select report(1, 'ok'))), 't', 'reverted');
+is(one($node, q(select report(1, 'ok'))), 't', 'the revert of a task is reported after the crash');
 is(one($node, $claim), 1, 'the first one too');
 killed('retry', q(select report(1, 'ok')), $_) for ('tasks z_after', 'retries z_after', 'tasks at_commit');
 is(one($node, q(select report(1, 'ok'))), 't', 'it is tried again');

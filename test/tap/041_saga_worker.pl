@@ -157,7 +157,8 @@ is(value(q{select count(*) from (select lag(to_state) over (partition by flow_uu
 	'nothing happened to a task that its log does not tell');
 cmp_ok(value(q{select count(*) from pawl_saga.task_transitions where event in ('lost', 'settle')}), '>', 0,
 	'tasks were taken back from the dead');
-cmp_ok(value(q{select count(*) from pawl_saga.job_transitions where event = 'lost'}), '>', 0, 'jobs, too');
+cmp_ok(value(q{select count(*) from pawl_saga.job_transitions where event = 'lost'}), '>', 0,
+	'some jobs were lost by their conductors');
 is(value('select count(*) from pawl_saga.verify()'), '0', 'the flows are sound');
 
 sound($node, 'after all of it');

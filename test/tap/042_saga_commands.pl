@@ -42,7 +42,8 @@ my $good = define('trip',
 	'{"flow": "linear", "name": "trip", "children": [{"task": "flight", "execute": "sql:public.ok"}, '
 	  . '{"flow": "unordered", "name": "stay", "retry": {"retry": "Times", "name": "again", "attempts": 2}, '
 	  . '"children": [{"task": "hotel", "execute": "sql:public.ok"}, {"task": "car"}]}]}');
-is("$good->{name} $good->{version} $good->{tasks}", 'trip 1 3', 'define');
+is("$good->{name} $good->{version} $good->{tasks}", 'trip 1 3',
+	'pawl saga define returns name, version and number of tasks');
 define('broken', '{"flow": "linear", "name": "broken", "children": [{"task": "flight", "execute": "sql:public.ok", '
 	. '"revert": "sql:public.undo"}, {"task": "hotel", "execute": "sql:public.bad"}]}');
 my (undef, $rejected, $why) = pawl('define', do {
@@ -69,23 +70,24 @@ is(join(' ', map { "$_->{name}:$_->{state}" } @{ $json->{atoms} }),
 	'flight:SUCCESS again:SUCCESS hotel:SUCCESS car:PENDING', 'the same as JSON');
 is($json->{inputs}{traveller}, 'Ada', 'with its inputs');
 my ($said, $status) = pawl('suspend', $flow);
-is($status, 0, 'suspend');
+is($status, 0, 'pawl saga suspend succeeds');
 like($said, qr/^flow \S+ is told to rest: it was RUNNING and is SUSPENDED$/, 'says what it did');
 is((pawl('suspend', $flow))[1], 1, 'twice changes nothing');
 is(status_of('follow', $flow), 1, 'following ends where a flow rests');
-is(pawl('--json', 'resume', $flow)->{state}, 'RUNNING', 'resume');
+is(pawl('--json', 'resume', $flow)->{state}, 'RUNNING', 'pawl saga resume lets the flow run');
 is(status_of('run', $flow), 3, 'it cannot be run twice');
 like(scalar pawl('export', $flow), qr/^flowchart TD\n.*n\d+\["car<br\/>PENDING"\]:::PENDING/s,
 	'export draws a flowchart');
 is(status_of('revert', $flow), 3, 'a flow is reverted for a reason');
 like(scalar pawl('revert', $flow, '--reason', 'Ada is ill'), qr/has everything undone: it was RUNNING and is RUNNING$/,
-	'revert');
+	'pawl saga revert says what becomes of the flow');
 duties();
-is(status_of('show', $flow), 0, 'show');
+is(status_of('show', $flow), 0, 'pawl saga show succeeds');
 is(one($node, "select state || ' ' || (problem ->> 'reason') from pawl_saga.flows where flow_uuid = '$flow'"),
 	'REVERTED Ada is ill', 'hotel and flight needed no worker to be undone');
 like(scalar pawl('show', $flow), qr/\n├─ ↩ flight  REVERTED\n.*\nreverted by hand: Ada is ill\n$/s, 'and shows it');
-is(pawl('--json', 'reset', $flow, '--reason', 'well again')->{state}, 'PENDING', 'reset');
+is(pawl('--json', 'reset', $flow, '--reason', 'well again')->{state}, 'PENDING',
+	'pawl saga reset makes the flow PENDING');
 is(pawl('--json', 'run', $flow)->{state}, 'RUNNING', 'it starts again');
 
 # A revert that fails
@@ -105,7 +107,8 @@ like(scalar pawl('show', $broken), qr/✗ flight  REVERT_FAILURE  not undone: th
 like(scalar pawl('revert', $broken, 'flight', '--reason', 'they said try again'),
 	qr/tries the revert of flight again: it was FAILURE and is RUNNING$/, 'it is tried again');
 duties();
-is(one($node, "select state from pawl_saga.flows where flow_uuid = '$broken'"), 'FAILURE', 'in vain');
+is(one($node, "select state from pawl_saga.flows where flow_uuid = '$broken'"), 'FAILURE',
+	'the flow stays in FAILURE when its revert fails again');
 is(status_of('revert', $broken, 'hotel'), 3, 'one whose revert has not failed');
 is(status_of('revert', $broken, '--done'), 2, 'a flow is not done by hand');
 is(status_of('revert', $broken, 'flight', '--done'), 3, 'nor a task without a reason');
@@ -147,7 +150,7 @@ my $urgent = pawl('--json', 'post', 'for Bob', '--flow', 'trip', '--priority', '
 is(status_of('post', 'for Cyd', '--priority', 'HUGE'), 2, 'an invalid priority');
 is(join(' ', map { $_->{name} } @{ pawl('--json', 'jobs', '--board', 'elsewhere') }), 'for Bob for Ada',
 	'jobs in the order in which they are taken');
-is(pawl('--json', 'cancel', $job, '--reason', 'Ada is ill')->{cancelled} ? 1 : 0, 1, 'cancel');
+is(pawl('--json', 'cancel', $job, '--reason', 'Ada is ill')->{cancelled} ? 1 : 0, 1, 'pawl saga cancel cancels a job');
 is(pawl('--json', 'jobs', '--state', 'trashed')->[0]{why}, 'Ada is ill', 'it is kept with the reason');
 is(status_of('cancel', $job), 1, 'twice finds nothing to do');
 my $conductor = begin_program($node, 'example_conductor', 60000, 10, 'elsewhere');

@@ -49,7 +49,7 @@ my $metadata = '{"carrier": "x"}';
 subtest 'an upload' => sub {
 	my $made = ask('POST', '/api/bulks',
 		form(operationName => 'devices', metadata => $metadata, file => ['d.csv', $csv]));
-	is($made->{status}, 201, 'is taken') or return diag($made->{content});
+	is($made->{status}, 201, 'the upload of a file creates an operation (201)') or return diag($made->{content});
 	is($made->{json}{rows}, 3, 'its rows are counted');
 	my $id = $made->{json}{operation};
 	$node->poll_query_until('postgres',
@@ -99,14 +99,15 @@ subtest 'an upload that is none' => sub {
 	my $count = one($node, 'select count(*) from pawl_bulk.operations');
 	is(ask('POST', '/api/bulks', form(operationName => 'nothing', file => ['d.csv', $csv]))->{status}, 404,
 		'of an unknown definition');
-	is(ask('POST', '/api/bulks', form(file => ['d.csv', $csv]))->{status}, 400, 'of none');
+	is(ask('POST', '/api/bulks', form(file => ['d.csv', $csv]))->{status}, 400,
+		'an upload that names no definition is rejected with 400');
 	is(ask('POST', '/api/bulks', form(operationName => 'devices'))->{status}, 400, 'without a file');
 	is(ask('POST', '/api/bulks', form(file => ['d.csv', $csv], operationName => 'devices'))->{status}, 400,
 		'that says too late what it is');
 	is(ask('POST', '/api/bulks', form(operationName => 'devices', metadata => '{', file => ['d.csv', $csv]))->{status},
 		400, 'with metadata that are no JSON');
 	is(ask('POST', '/api/bulks', token => $operator, body => {})->{status}, 415, 'that is no form');
-	is(one($node, 'select count(*) from pawl_bulk.operations'), $count, 'leaves nothing');
+	is(one($node, 'select count(*) from pawl_bulk.operations'), $count, 'a rejected upload creates no operation');
 };
 
 subtest 'the same upload twice' => sub {
@@ -122,9 +123,10 @@ subtest 'a validation' => sub {
 	my $count = one($node, 'select count(*) from pawl_bulk.operations');
 	my $said = ask('POST', '/api/bulks/validate',
 		form(operationName => 'devices', metadata => $metadata, file => ['d.csv', $csv]));
-	is($said->{status}, 200, 'answers') or diag($said->{content});
+	is($said->{status}, 200, 'POST /api/bulks/validate answers 200') or diag($said->{content});
 	is($said->{json}{valid}, JSON::PP::false, 'that the file is not valid');
-	is_deeply([ map { $_->{row_number} } @{ $said->{json}{file_errors} } ], [3], 'which row');
+	is_deeply([ map { $_->{row_number} } @{ $said->{json}{file_errors} } ], [3],
+		'the answer names the row that cannot be read');
 	is(scalar @{ ask('POST', '/api/bulks/validate', form(operationName => 'devices',
 		file => ['d.csv', $csv]))->{json}{metadata_errors} }, 1, 'what the metadata lack');
 	is(ask('POST', '/api/bulks/validate', form(operationName => 'devices', metadata => $metadata,

@@ -120,7 +120,7 @@ subtest 'a crowd of writers and a listener that comes and goes' => sub {
 		last if defined $wanted && keys(%seen) >= $wanted;
 	}
 	is(scalar(keys %seen), $wanted, "$wanted transitions of four writers all came");
-	is($doubled // 0, 0, 'each once');
+	is($doubled // 0, 0, 'no event was sent twice to a client');
 };
 
 is((split / /, (split /\r\n/, open_stream(rejected => 1, query => '?relations=secrets')->{raw})[0])[1], 404,

@@ -80,7 +80,8 @@ subtest 'other errors' => sub {
 	is(ask('GET', '/v1/flows', token => $operator)->{json}{hint}, 'create extension pawl_saga',
 		'a pack that is not installed');
 	is(ask('POST', '/v1/tasks', token => $operator, content => '{"name":',
-			headers => { 'Content-Type' => 'application/json' })->{status}, 400, 'invalid JSON');
+			headers => { 'Content-Type' => 'application/json' })->{status}, 400,
+		'a body that is not valid JSON is rejected with 400');
 	is(ask('POST', '/v1/tasks', token => $operator, content => '{}',
 		headers => { 'Content-Type' => 'text/plain' })->{status}, 415, 'an invalid type');
 	is(ask('POST', '/v1/tasks', token => $operator, content => ' ' x 1_100_000,
@@ -94,7 +95,7 @@ subtest 'other errors' => sub {
 subtest 'garbage' => sub {
 	my $auth = "Authorization: Bearer $operator\r\n";
 	like(raw("GET /v1/tasks HTTP/1.1\r\nHost: x\r\n${auth}Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"),
-		qr{^HTTP/1.1 400}, 'two lengths');
+		qr{^HTTP/1.1 400}, 'a request with two lengths is rejected with 400');
 	like(raw("GET /v1/tasks HTTP/1.1\r\nHost: x\r\nX: " . 'a' x 20_000 . "\r\n\r\n"), qr{^HTTP/1.1 431},
 		'a header that is too long');
 	srand(7);

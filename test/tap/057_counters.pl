@@ -63,10 +63,10 @@ my $node = new_cluster('main', conf => "shared_preload_libraries = 'pawl'\npawl.
 $node->safe_psql('postgres', $schema);
 is(one($node, "select pawl.counted_since() between pg_postmaster_start_time() - interval '10 s' and now()"), 't',
 	'counted since the start');
-is(moves($node, 'light'), '>red=10', 'first states');
+is(moves($node, 'light'), '>red=10', 'first states of rows are counted');
 
 $node->safe_psql('postgres', "update lights set state = 'green' where id <= 4");
-is(moves($node, 'light'), '>red=10 red>green=4', 'a statement');
+is(moves($node, 'light'), '>red=10 red>green=4', 'the state changes of one statement are counted');
 $node->safe_psql('postgres', "begin; update lights set state = 'red' where id <= 4; rollback");
 is(moves($node, 'light'), '>red=10 red>green=4', 'nothing that is rolled back');
 $node->safe_psql('postgres', <<'SQL');
@@ -111,7 +111,7 @@ end $$;
 SQL
 is(moves($node, 'light'), '>red=10 green>red=53 red>green=57', 'two hundred subtransactions, half of them rolled back');
 $node->safe_psql('postgres', 'delete from lights where id = 10');
-is(moves($node, 'light'), '>red=10 green>red=53 red>green=57 red>=1', 'a deletion');
+is(moves($node, 'light'), '>red=10 green>red=53 red>green=57 red>=1', 'a deletion is counted');
 
 # rejections
 rejected($node, "update lights set state = 'blue' where id = 1", 'PW001', 'an unknown state');
@@ -127,8 +127,8 @@ $node->safe_psql('postgres',
 is(rejections($node, "sqlstate = 'PW001' and machine = 'light'"), 3, 'and one that was caught');
 rejected($node, "select pawl.define('wrong', 'no diagram')", 'PW007', 'an invalid diagram');
 rejected($node, "select pawl.fire('lights', 1, 'fly')", 'PW008', 'an unknown event');
-is(rejections($node, "sqlstate = 'PW007'"), 1, 'definition errors');
-is(rejections($node, "sqlstate = 'PW008'"), 1, 'unknown events');
+is(rejections($node, "sqlstate = 'PW007'"), 1, 'errors of definitions are counted as PW007');
+is(rejections($node, "sqlstate = 'PW008'"), 1, 'unknown events are counted as PW008');
 rejected($node, "select pawl.raise('PW004', 'not yours')", 'PW004', 'SQL raises');
 is(rejections($node, "sqlstate = 'PW004'"), 1, 'what SQL raises');
 
@@ -148,7 +148,7 @@ my $by_role = q{select coalesce(sum(count), 0) || ' ' || coalesce(sum(timed), 0)
 	where machine = 'job' and '%s' = any (roles)};
 is(one($node, sprintf($by_role, 'claim')), '5 5', 'claims, each with the time its row had waited');
 is(one($node, sprintf($by_role, 'completion')), '2 2', 'a result and a failure, each with the time its row was owned');
-is(one($node, sprintf($by_role, 'retry')), '1 1', 'a retry');
+is(one($node, sprintf($by_role, 'retry')), '1 1', 'a retry is counted with its role');
 is(one($node, sprintf($by_role, 'expiry')),
 	one($node, "select format('%s %s', n, n) from (select count(*) n from jobs_transitions where event = 'lost') x"),
 	'leases that ran out');
@@ -190,7 +190,7 @@ cmp_ok(one($node, "select count from pawl.counters() where kind = 'transition' a
 	'and that was much');
 
 $node->safe_psql('postgres', 'select pawl.reset_counters()');
-is(moves($node, 'light'), '', 'reset');
+is(moves($node, 'light'), '', 'counters are empty after a reset');
 is(moves($node, 'light', 'second'), '>red=10', 'for this database alone');
 is(one($node, 'select pawl.counted_since() is not null'), 't', 'and there is a beginning');
 $node->safe_psql('postgres', "begin; update lamps set state = 'off' where id = 1; prepare transaction 'over'");

@@ -31,7 +31,7 @@ my ($node, $port);
 sub scrape
 {
 	my ($status, $text) = http_get($port, '/metrics');
-	is($status, 200, 'a scrape') unless $status == 200;
+	is($status, 200, 'GET /metrics answers with status 200') unless $status == 200;
 	return read_exposition($text);
 }
 sub daemon
@@ -83,7 +83,7 @@ SQL
 rejected($node, "update jobs set state = 'none' where id = 4", 'PW001', 'a rejection');
 my $run = daemon('--api', '127.0.0.1:0', '--api-database', 'user=pawl_authenticator');
 answers('/readyz', 200);
-is((http_get($port, '/healthz'))[0], 200, '/healthz too');
+is((http_get($port, '/healthz'))[0], 200, 'GET /healthz answers with status 200');
 $node->poll_query_until('postgres',
 		"select count(*) = 2 from jobs_transitions where event = 'lost' or (from_state = 'late')")
 	or die 'the duties do not do theirs';
@@ -97,9 +97,9 @@ is(sample($seen, 'pawl_counters_preloaded'), 1, 'moves are counted');
 is(sample($seen, 'pawl_transitions_total', $machine), one($node, 'select count(*) from jobs_transitions'),
 	'as many as the log has');
 is(sample($seen, 'pawl_transitions_total', qr/$machine,version="1",from="ready",to="running",event="start"/), 4,
-	'by transition');
+	'/metrics counts state changes by transition');
 is(sample($seen, 'pawl_rejections_total', qr/$machine,sqlstate="PW001"/), 1, 'rejections by code');
-is(sample($seen, 'pawl_retries_total', $machine), 1, 'a retry');
+is(sample($seen, 'pawl_retries_total', $machine), 1, '/metrics counts retries');
 is(sample($seen, 'pawl_claim_latency_seconds_count', $machine), 4, 'the latency of every claim');
 is(sample($seen, 'pawl_completion_latency_seconds_count', qr/event="(finish|fail)"/), 2, 'and of every result');
 is(sample($seen, 'pawl_queue_claimable', qr/relation="jobs"/), 7, 'depth of a queue');
@@ -108,7 +108,7 @@ is(sample($seen, 'pawl_outbox_behind_events', qr/consumer="reader"/), one($node,
 cmp_ok(sample($seen, 'pawl_outbox_lag_seconds'), '>', 0, 'and for how long');
 is(sample($seen, 'pawld_api_connections_max'), 8, 'the pool of the API');
 cmp_ok(sample($seen, 'pawld_duty_duration_seconds_count', qr/duty="reap jobs"/), '>', 0, 'durations of duties');
-cmp_ok(sample($seen, 'pawld_duty_duration_seconds_count'), '>', 0, 'of all');
+cmp_ok(sample($seen, 'pawld_duty_duration_seconds_count'), '>', 0, '/metrics has durations of the duties');
 
 # what is told is documented, drawn where it can be, and nothing else is
 my $root = "$FindBin::Bin/../..";
@@ -174,7 +174,7 @@ is(one($node, "select traceparent || coalesce(tracestate, ' no state') from pawl
 	"00-$trace-b7ad6b7169203331-00 no state", 'a wrong state is dropped, the parent holds');
 my $worker = begin_program($node, 'example_worker', 'default', 2, 0, 60000);
 ok(all_ended($node, 'traced'), 'a worker runs them');
-is(end_program($worker, 'TERM'), 0, 'and ends');
+is(end_program($worker, 'TERM'), 0, 'the worker ends with 0 after SIGTERM');
 is(one($node, "select count(distinct result ->> 'traceparent') from pawl_dag.steps where task_uuid = '$task' and "
 		. "result ->> 'traceparent' ~ '^00-$trace-[0-9a-f]{16}-01\$'"), 2,
 	'each handler had a span of its own, that of the step which another made ready too');

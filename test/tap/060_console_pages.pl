@@ -85,7 +85,8 @@ picture('timeline');
 $browser->click('td button', 'Fire');
 ok($browser->sees('The row will change from answered to', 'dialog'), 'an event asks first, and says what will happen');
 $browser->click('dialog button[type=submit]');
-ok($node->poll_query_until('postgres', q{select state <> 'answered' from shop.tickets where id = 2}), 'then fires');
+ok($node->poll_query_until('postgres', q{select state <> 'answered' from shop.tickets where id = 2}),
+	'the button of an event changes the state of the row');
 ok($browser->sees('#3', '.timeline'), 'the timeline grows');
 
 # Tasks
@@ -205,7 +206,7 @@ ok($browser->sees('suspended', 'h1'), 'a flow is suspended');
 picture('saga_suspended');
 $browser->click('.head button', 'Resume');
 $browser->click('dialog button[type=submit]');
-ok($browser->sees('running', 'h1'), 'and resumed');
+ok($browser->sees('running', 'h1'), 'the page shows an operation as running after it was resumed');
 
 # In the dark, and on a phone
 $browser->run('const s = document.querySelector(".theme select"); s.value = "dark"; s.dispatchEvent(new '
@@ -227,7 +228,8 @@ $browser->devtools('Emulation.setEmulatedMedia', features => [ { name => 'prefer
 is($browser->run('return getComputedStyle(document.body).backgroundColor'), 'rgb(14, 18, 22)',
 	'and so does the system');
 $browser->devtools('Emulation.setEmulatedMedia', features => [ { name => 'prefers-color-scheme', value => 'light' } ]);
-is($browser->run('return getComputedStyle(document.body).backgroundColor'), 'rgb(246, 247, 249)', 'or light');
+is($browser->run('return getComputedStyle(document.body).backgroundColor'), 'rgb(246, 247, 249)',
+	'the console has a light theme');
 $browser->devtools('Emulation.setDeviceMetricsOverride', width => 360, height => 740, deviceScaleFactor => 2,
 	mobile => JSON::PP::true);
 for my $where ([ '#/', 'overview', 'Throughput' ], [ '#/tasks', 'tasks', 'order' ],

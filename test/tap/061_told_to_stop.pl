@@ -44,7 +44,7 @@ $proxy->arm(map { [ 'SELECT pawl.heartbeat', 'after', 'cut' ] } 1 .. 8);
 start_tasks($node, 'long', 3);
 ok(all_ended($node, 'long'), 'every task ends though no heartbeat is answered');
 is($proxy->fired, 8, 'eight were lost');
-is(failures(), 0, 'no failure');
+is(failures(), 0, 'a worker that was told to stop reports no failure');
 is(end_program($worker, 'TERM'), 0, 'the worker ends');
 like($worker->{out}, qr/^3 succeeded, 0 failed, 0 dropped/, 'each step was reported once');
 my ($attempts, $tokens) = split / /, one($node, q{select max(s.attempts) || ' ' || max(s.fence) from pawl_dag.steps s
@@ -59,7 +59,7 @@ start_tasks($node, 'endless', 3);
 $node->poll_query_until('postgres', q{select count(*) = 3 from pawl_dag.steps where state = 'in_progress'});
 is(end_program($worker, 'TERM'), 0, 'a worker whose handlers take too long ends');
 like($worker->{out}, qr/^0 succeeded, 0 failed, 0 dropped, 3 given back/, 'and gives back what they have');
-is(failures(), 0, 'no failure');
+is(failures(), 0, 'a draining worker reports no failure');
 is(one($node, q{select string_agg(distinct l.from_state || ' ' || l.event, ',') from pawl_dag.step_transitions l
           join pawl_dag.tasks t using (task_uuid)
 	where t.name = 'endless' and l.sort_key = (select max(x.sort_key) from pawl_dag.step_transitions x

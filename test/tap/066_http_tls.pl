@@ -106,7 +106,7 @@ subtest 'client certificates' => sub {
 	is("$session->{json}{role} $session->{json}{person}", 'pawl_operator robot', 'the right one is its role and person')
 		or diag($session->{body}, $session->{err});
 	my $made = https('/v1/tasks', shows => 'robot', body => { name => 'order' });
-	is($made->{status}, 201, 'and operates');
+	is($made->{status}, 201, 'a client with a certificate can operate (201)');
 	is(one($node, "select processor || ' ' || actor from pawl_dag.task_transitions where task_uuid = "
 		. "'$made->{json}{task_uuid}' and sort_key = 1"), 'robot pawl_operator', 'the log names it');
 	is(https('/v1/tasks', shows => 'watcher')->{status}, 200, 'a reader\'s reads');
@@ -138,6 +138,6 @@ is(end_program($run, 'TERM'), 0, 'the daemon ends');
 my $without = begin_program($node, 'pawld', '--api', '127.0.0.1:0', '--api-certificate', "$folder/server.pem",
 	'--api-key', "$folder/robot.key");
 is(end_program($without), 1, 'a key of another certificate is rejected at the start');
-like($without->{err}, qr/key/, 'by name');
+like($without->{err}, qr/key/, 'the error names the missing key');
 no_crash($node);
 done_testing();

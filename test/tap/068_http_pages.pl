@@ -74,7 +74,7 @@ while ($page =~ /^```sh\n(.*?)^```\n(?:```json\n(.*?)^```\n)?/msg)
 	my ($what) = $commands =~ m{(?:\$URL)(/[^\s"?]*)};
 	ok($good, "$what can be asked") or diag($err);
 	my $json = eval { decode_json($out) };
-	unlike($out, qr/"sqlstate"/, 'and answers') unless $shown && $shown =~ /sqlstate/;
+	unlike($out, qr/"sqlstate"/, "$what answers without an error") unless $shown && $shown =~ /sqlstate/;
 	ok(has($json, decode_json($shown)), 'what the page says') or diag($out) if $shown;
 	$given{ID} = $json->{operation} if ref $json eq 'HASH' && $json->{operation};
 	like($out, qr/^event: transition\ndata: \{.*"to_state" ?: ?"answered".*\}$/m,

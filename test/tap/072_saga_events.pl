@@ -92,7 +92,7 @@ select count(*) from (
       from seen s join pawl_saga.timeline t on t.id = s.log_id) x where told <> happened
 SQL
 is(one($node, q(select count(distinct story)
-          from (select f.name, string_agg(t.who || ' ' || t.to_state, ', ' order by s.n) as story
+          from (select f.name, string_agg(t.subject || ' ' || t.to_state, ', ' order by s.n) as story
 	from seen s join pawl_saga.timeline t on t.id = s.log_id join pawl_saga.flows f using (flow_uuid)
 		group by f.flow_uuid, f.name) x)), 2, 'and flows of one kind tell one story');
 sound($node, 'after all of it');

@@ -13,7 +13,7 @@ use Test::More;
 my $node = new_cluster('main', conf => 'max_connections = 80', with => [ 'pawl_saga' ]);
 $node->safe_psql('postgres', fixture('../../examples/travel/setup.sql'));
 my $trip = begin_program($node, 'example_trip');
-is(end_program($trip), 0, 'the structure');
+is(end_program($trip), 0, 'the example defines its structure');
 one($node, "select pawl_saga.define('" . $trip->{out} =~ s/'/''/gr . "')");
 # A third of the trips finds its hotel full and tries again, another one is undone in the
 # end; some revert for a season, some after all attempts.
@@ -48,7 +48,7 @@ for my $name (qw(example_travel example_conductor pawld))
 	end_program($_, 'TERM') for grep { $_->{name} eq $name } @helpers;
 	@helpers = grep { $_->{name} ne $name } @helpers;
 	begin_trip() for 1 .. 6;
-	ok(all_done(), 'and alone');
+	ok(all_done(), 'all flows end when that program works alone through a proxy');
 	my @statements = $accidents->proxy->statements;
 	diag("$name sends:\n" . join("\n", @statements)) if $ENV{PAWL_LONG};
 	my @telling = grep { $_ =~ $telling{$name} } @statements;

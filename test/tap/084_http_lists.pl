@@ -57,9 +57,9 @@ for my $filter ('name=rare', 'state=cancelled', 'name=rare&state=cancelled,compl
 my ($common, $pages) = whole('/v1/tasks?limit=500&name=common');
 is(scalar(@$common), 4500, 'a filter that nearly all fit finds all');
 my %once = map { $_->{task_uuid} => 1 } @$common;
-is(scalar(keys %once), 4500, 'each once');
+is(scalar(keys %once), 4500, 'pages list each task once');
 my ($flows) = whole('/v1/flows?limit=5&name=rare');
-is_deeply([ map { $_->{flow_uuid} } @$flows ], [ $flow ], 'flows too');
+is_deeply([ map { $_->{flow_uuid} } @$flows ], [ $flow ], 'pages of flows list the flow');
 is_deeply(ask('GET', '/v1/tasks?limit=5&name=missing&state=complete', token => $token)->{json}{items}, [],
 	'what is not there is not found');
 
@@ -68,7 +68,7 @@ my $browser = Browser->new;
 $browser->go("http://127.0.0.1:$api->{port}/console/");
 $browser->type('input[name=token]', $token);
 $browser->press('Enter');
-ok($browser->sees('Overview', 'h1'), 'signed in');
+ok($browser->sees('Overview', 'h1'), 'the console shows its overview after the sign-in');
 $browser->run('location.hash = arguments[0]', '#/tasks?state=cancelled');
 ok($browser->sees('rare', 'tbody'), 'the console finds what lies beyond one page');
 ok(wait_until(sub { $browser->run('return document.querySelectorAll("tbody tr").length') == 4 }, 'four rows'),

@@ -33,7 +33,8 @@ is(made($bulk[0], '', token => 'pawl_' . 'x' x 43)->{status}, 401, 'nor with a w
 is(made('00000000-0000-0000-0000-000000000000', '')->{status}, 404, 'nor for what is not there');
 
 my $link = made($bulk[0], '?mode=report&format=csv&state=WaitingForCompletion')->{json};
-like($link->{href}, qr{^/api/bulks/$bulk[0]/export\?ticket=[0-9a-f]{64}$}, 'a link');
+like($link->{href}, qr{^/api/bulks/$bulk[0]/export\?ticket=[0-9a-f]{64}$},
+	'the link to an export has a ticket of 64 hexadecimal digits');
 is(ask('HEAD', $link->{href})->{status}, 401, 'a HEAD does not follow it');
 my $file = ask('GET', "$link->{href}&format=json");
 is($file->{status}, 200, 'it needs no token');

@@ -77,7 +77,7 @@ is(one($node, 'select done from pawl.reap()'), 0,
 	'a step whose session still works is not reaped, though its lease has expired');
 $run->quit;
 turn(@duties) for 1 .. 2;
-like(states(), qr/patient complete 1/, 'and completes');
+like(states(), qr/patient complete 1/, 'the patient task completes');
 
 rejected($node, "begin; $duties[1];", '2D000', 'it commits, so it is not for inside a transaction');
 rejected($node, 'call pawl_dag.work_sql_steps(0)', '22023', 'nor for no step');
@@ -93,6 +93,6 @@ my $daemon = begin_program($node, 'pawld', '--longest-poll-ms', 100, '--sql-work
 wait_until(sub { one($node, q{select count(*) from pawl_dag.tasks where state = 'complete'}) == 20 }, 'the good ones');
 is(one($node, q{select count(*) from pawl_dag.steps where state = 'in_progress' and attempts = 1}), 4,
 	'pawld has met each of the bad once when the good are done');
-is(end_program($daemon, 'TERM'), 0, 'and lives');
+is(end_program($daemon, 'TERM'), 0, 'pawld is still there and ends with 0 after SIGTERM');
 no_crash($node);
 done_testing();

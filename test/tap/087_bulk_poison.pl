@@ -136,7 +136,7 @@ is(one($node,
 		q{select string_agg(target || ' ' || state || ' ' || tries, ', ' order by target) from pawl_bulk.notices}),
 	'public.tell delivered 1, public.tell_deadly failed 2, public.tell_slowly failed 2',
 	'each notice has its tries, and the good one is delivered');
-is(one($node, 'select count(*) from public.told'), 1, 'once');
+is(one($node, 'select count(*) from public.told'), 1, 'the good notice was delivered once');
 
 rejected($node, 'begin; call pawl_bulk.work_sql_rows();', '2D000',
 	'the duty commits, so it is not for inside a transaction');

@@ -38,7 +38,7 @@ create function public.work(operation uuid, metadata jsonb, row_numbers bigint[]
 select pawl_bulk.define('{"name": "checked", "track_row_data": true, "metadata_validators": ["public.valid"],
     "validators": ["public.valid"],
     "steps": [{"name": "work", "handler": "sql:public.work"}]}');
-create role helper login in role pawl_worker;
+create role helper login in role pawl_operator;
 grant usage on schema public to helper;
 grant insert on public.called, public.kept to helper;
 SQL
@@ -109,7 +109,8 @@ for my $i (0 .. $#kinds)
 		qr/^Failed .+/, "metadata that are $kinds[$i] fail the operation, and say why");
 }
 like(one($node, "select error_message from pawl_bulk.operations where operation = '$metadata[0]'"),
-	qr/the metadata could not be validated: the session or transaction that validated was lost/, 'in words');
+	qr/the metadata could not be validated: the session or transaction that validated was lost/,
+	'the error of an operation says that the validating session was lost');
 cmp_ok($met{$_} // 0, '>=', 2, "$_ was met on the way") for '57014', '57P01', '23505';
 is(one($node, q{select count(*) from pawl_bulk.validation_attempts}), 0, 'no attempt is left');
 is(one($node, q{select count(*) from public.called where what <> 'fine'}), 0, 'nothing of what they did remains');
@@ -173,6 +174,6 @@ my $daemon = begin_program($node, 'pawld', '--longest-poll-ms', 100, '--sql-work
 wait_until(sub { at_rest(@good) }, 'the good ones');
 is(one($node, q{select count(*) from pawl_bulk.troubles where sqlstate = '57P01'}), 4,
 	'pawld counts the losses of its own sessions');
-is(end_program($daemon, 'TERM'), 0, 'and lives');
+is(end_program($daemon, 'TERM'), 0, 'pawld is still there and ends with 0 after SIGTERM');
 no_crash($node);
 done_testing();

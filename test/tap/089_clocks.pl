@@ -187,7 +187,7 @@ for my $command ([ 'list' ], [ 'show', $task ], [ 'history', $task ], [ 'audit',
 	my @said = map { my $run = begin_off($_, 'pawl', '--json', @$command); end_program($run) . ' ' . $run->{out} } 600,
 		0, -600;
 	is($said[0], $said[1], "pawl @$command: the same ten minutes ahead");
-	is($said[2], $said[1], 'and behind');
+	is($said[2], $said[1], 'the command prints the same with a clock that is ten minutes behind');
 	like($said[1], qr/^0 /, 'and no error');
 }
 sound($node, 'in the end');

@@ -64,7 +64,7 @@ is(one($node, $fired), 0, 'nothing is due');
 set_clock(600);
 is(off_by(), 10, 'the clock is set forward');
 is(one($node, $fired), 100, 'five minutes have passed for all of them');
-is(one($node, $fired), 0, 'once');
+is(one($node, $fired), 0, 'a timer that was fired is not fired again');
 set_clock(0);
 is(off_by(), 0, 'the clock is set back');
 is(one($node, $fired), 0, 'and they do not ring again');
@@ -72,7 +72,7 @@ is(one($node, 'select count(*) from pawl.fire_many($$alarm$$, array(select gener
 	. 'f where f.ok'), 10, 'ten are wound');
 is(one($node, $fired), 0, 'they wait five minutes from now');
 set_clock(600);
-is(one($node, $fired), 10, 'and ring');
+is(one($node, $fired), 10, 'ten timers fire once the clock is set forward again');
 set_clock(0);
 is(one($node, q(select string_agg(n || ' ' || c, ', ' order by n)
 	from (select n, count(*) as c from (select count(*) as n from alarm_transitions where event = 'ring'

@@ -85,7 +85,7 @@ $node->poll_query_until('postgres',
 is(one($node, q{select done from pawl.reap('pawl_saga.tasks')}), 0,
 	'a task whose session still works is not reaped, though its lease has expired');
 $run->quit;
-like(states(), qr/patient SUCCESS/, 'and completes');
+like(states(), qr/patient SUCCESS/, 'the patient flow succeeds');
 
 rejected($node, "begin; $duties[0];", '2D000', 'it commits, so it is not for inside a transaction');
 rejected($node, 'call pawl_saga.work_sql_tasks(0)', '22023', 'nor for no task');
@@ -98,6 +98,6 @@ begin('good', 20);
 my $daemon = begin_program($node, 'pawld', '--longest-poll-ms', 100, '--sql-workers', 1);
 wait_until(sub { one($node, q{select count(*) from pawl_saga.flows where name = 'good' and state = 'SUCCESS'}) == 25 },
 	'the good ones');
-is(end_program($daemon, 'TERM'), 0, 'pawld lives');
+is(end_program($daemon, 'TERM'), 0, 'pawld is still there and ends with 0 after SIGTERM');
 no_crash($node);
 done_testing();

@@ -140,7 +140,7 @@ SQL
 			. "$first + 1 and $first + 200"), "set to $off s: what is due is fired");
 	}
 	is(one($node, q{select count(*) || ' ' || count(distinct subject_id) from bells_transitions where event = 'ring'}),
-		'300 300', 'each once');
+		'300 300', 'each bell rings once');
 	is(one($node, q{select count(*) from bells where state = 'rung' and id % 2 = 1}), 0,
 		'and what has an hour left keeps it');
 	is(end_program($_, 'TERM'), 0, 'a daemon ends') for @daemons;

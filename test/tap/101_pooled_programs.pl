@@ -91,7 +91,7 @@ subtest 'once, for cron' => sub {
 	$node->safe_psql('postgres', 'insert into job (id) select generate_series(1, 20)');
 	$node->poll_query_until('postgres', 'select bool_and(due <= clock_timestamp()) from job') or die;
 	my ($status, $words) = said('keeper', $pooler, 'pawld', '--once', @transaction);
-	is($status, 0, 'ends well') or diag($words);
+	is($status, 0, 'the worker ends with 0 behind a pooler') or diag($words);
 	is(one($node, "select count(*) from job where state = 'late'"), 20, 'and has done what was due');
 };
 
@@ -103,7 +103,8 @@ subtest 'duties and workers' => sub {
 	ok(all_ended($node, 'pair'), 'every task ends')
 		or diag(one($node, "select string_agg(concat_ws(' ', name, state, owner, last_error), '; ')
 			from (select * from pawl_dag.steps where state <> 'complete' limit 5) s"));
-	is(one($node, "select string_agg(distinct state, ',') from pawl_dag.tasks"), 'complete', 'all complete');
+	is(one($node, "select string_agg(distinct state, ',') from pawl_dag.tasks"), 'complete',
+		'every task is complete behind a pooler');
 	is(one($node, "select count(*) from (select from pawl_dag.step_transitions where to_state = 'complete'
 		group by task_uuid, step_uuid having count(*) <> 1) x"), 0, 'no result is counted twice');
 	$node->safe_psql('postgres', "delete from job; insert into job (id) select generate_series(101, 120);
@@ -115,7 +116,7 @@ subtest 'duties and workers' => sub {
 	is(one($node, "select count(*) <= 2 * $size from pg_stat_activity
 		where usename in ('keeper', 'laborer') and backend_type = 'client backend'"), 't', 'they share the pools');
 	is(end_program($_, 'TERM'), 0, 'a worker drains') for @workers;
-	is(end_program($daemon, 'TERM'), 0, 'and pawld');
+	is(end_program($daemon, 'TERM'), 0, 'pawld ends with 0 after SIGTERM when its settings name the pooler');
 	unlike($_->{err}, qr/pooler/, 'it was told, so it has nothing to say of the pooler') for $daemon, @workers;
 };
 
@@ -131,7 +132,7 @@ subtest 'a pooler that the settings do not name' => sub {
 	is(one($node, "select count(*) from ($waiting_locks) l"), 0,
 		'no session of the pool holds the lock of a waiting session');
 	is(end_program($worker, 'TERM'), 0, 'the worker drains');
-	is(end_program($daemon, 'TERM'), 0, 'and pawld');
+	is(end_program($daemon, 'TERM'), 0, 'pawld ends with 0 after SIGTERM when its settings name no pooler');
 	my @again = $daemon->{err} =~ /polling only/g;
 	is(scalar @again, 2, 'it is said once a lane');
 };
@@ -190,7 +191,7 @@ subtest 'the API beside the pooler' => sub {
 	my %how = (headers => { Authorization => "Bearer $token" });
 	my $got = HTTP::Tiny->new->get("http://127.0.0.1:$port/v1/session", \%how);
 	is($got->{status}, 200, 'requests are answered over connections of its own') or diag($got->{content});
-	is(end_program($daemon, 'TERM'), 0, 'pawld ends');
+	is(end_program($daemon, 'TERM'), 0, 'pawld that serves the API beside a pooler ends with 0 after SIGTERM');
 };
 
 subtest 'a pooler that comes later' => sub {
@@ -213,7 +214,7 @@ subtest 'a pooler that comes later' => sub {
 	is((http_get($port, '/readyz'))[0], 503, 'and pawld is not ready');
 	is($late->ask("select count(*) from pg_prepared_statements", '-U', 'pawl_authenticator'), 0,
 		'no session of the pool has statements of the API');
-	is(end_program($daemon, 'TERM'), 0, 'pawld ends');
+	is(end_program($daemon, 'TERM'), 0, 'pawld behind an unnamed pooler ends with 0 after SIGTERM');
 };
 
 subtest 'session mode' => sub {
@@ -230,7 +231,7 @@ subtest 'session mode' => sub {
 			"pool of $sessions: the API is served");
 		ok($node->poll_query_until('postgres', "select count(distinct pid) = 2 from ($waiting_locks) l"),
 			'both lanes wait for notifications');
-		is(end_program($api->{run}, 'TERM'), 0, 'pawld ends');
+		is(end_program($api->{run}, 'TERM'), 0, 'pawld with the HTTP API ends with 0 after SIGTERM');
 		unlike($api->{run}{err}, qr/polling only/, 'and had no reason to poll');
 	}
 	my $unnamed = Pooler->new($node, mode => 'session', size => 5, roles => ['keeper']);

@@ -78,7 +78,7 @@ begin
                 "decider": {"function": "public.votes_%2$s"}}]}', way, what, first, b)::jsonb);
     end if;
 end $$;
-create role helper login in role pawl_worker;
+create role helper login in role pawl_operator;
 grant usage on schema public to helper;
 grant insert on public.called, public.kept to helper;
 SQL
@@ -192,7 +192,8 @@ is(one($node, q{select count(*) from pawl_saga.flows where name like '% deadly' 
 cmp_ok(one($node, q{select count(*) from pawl_saga.set_aside where sqlstate = '57P01'}), '>', 0,
 	'losses are counted');
 like(one($node, 'select min(problem) from pawl_saga.verify()'),
-	qr/is set aside until .* work_sql_tasks raised 57P01: the session or transaction that asked/, 'and reported');
+	qr/is set aside until .* work_sql_tasks raised 57P01: the session or transaction that asked/,
+	'verify reports that the flow is set aside');
 is(one($node, q{select count(*) from pawl_saga.verify() where problem !~ 'is set aside'}), 0, 'else all is in order');
 
 until_then(sub { turn(); hurry(); one($node, $open) == 0 }, 'the bad ones to end');
@@ -222,9 +223,10 @@ sound($node, 'after all of them');
 
 # A rerun asks again.
 my $again = one($node, q{select flow_uuid from pawl_saga.flows where name = 'end_waits deadly'});
-is(one($node, "select pawl_saga.run('$again')"), 'RUNNING', 'a rerun');
+is(one($node, "select pawl_saga.run('$again')"), 'RUNNING', 'a flow that failed by a question can be run again');
 is(one($node, "select node || ' ' || losses from pawl_saga.questions where flow_uuid = '$again'"), one($node,
-	"select node || ' 0' from pawl_saga.tasks where flow_uuid = '$again' and name = 'b'"), 'asks again');
+	"select node || ' 0' from pawl_saga.tasks where flow_uuid = '$again' and name = 'b'"),
+	'a flow that runs again asks its question without losses');
 $node->safe_psql('postgres',
 	q{create or replace function public.votes_deadly(h jsonb) returns boolean language sql as $f$ select false $f$});
 is(one($node, 'select done from pawl_saga.run_sql_tasks()'), 1, 'the decider was mended');

@@ -159,6 +159,19 @@ export function FlowPage({ flow: id }: { flow: string }) {
                                     ]}
                                 />
                             </Card>
+                            <Card title="Runs">
+                                <Table
+                                    of={f.runs}
+                                    empty="Not begun."
+                                    rowKey={(r) => String(r.run)}
+                                    columns={[
+                                        { head: "Run", kind: "num", cell: (r) => r.run },
+                                        { head: "Engine", cell: (r) => <State s={r.state} /> },
+                                        { head: "Began", cell: (r) => <Ago t={r.began_at} /> },
+                                        { head: "Ended", cell: (r) => (r.ended_at ? <Ago t={r.ended_at} /> : "") },
+                                    ]}
+                                />
+                            </Card>
                             <Card title="Tasks" wide>
                                 <Table
                                     of={f.atoms}
@@ -205,7 +218,7 @@ export function FlowPage({ flow: id }: { flow: string }) {
                                                     head: "Task",
                                                     kind: "grow",
                                                     cell: (e) =>
-                                                        e.who === "$flow" ? <strong>the flow</strong> : e.who,
+                                                        e.subject === "$flow" ? <strong>the flow</strong> : e.subject,
                                                 },
                                                 {
                                                     head: "State change",

@@ -12,6 +12,14 @@ STATEMENT; relation, at, operation, level: TG_RELID, TG_WHEN, TG_OP, TG_LEVEL; t
 their partitions. Errors: 39P01 fired otherwise. Privileges: all roles. Example: fired constant boolean :=
 pawl.fired_by(''AFTER INSERT STATEMENT'', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, ''public.orders'')';
 
+CREATE FUNCTION pawl.takes_list(relation regclass) RETURNS boolean
+LANGUAGE c STABLE PARALLEL RESTRICTED STRICT AS 'MODULE_PATHNAME', 'pawl_takes_list';
+COMMENT ON FUNCTION pawl.takes_list(regclass) IS
+'Whether the current statement lists several events for rows of a table: by pawl.events, or by pawl.fire. For conditions
+of BEFORE UPDATE triggers that look at one transition at a time. relation: the table of the trigger.
+Errors: 42704 the table is not enforced. Privileges: all roles. Example: CREATE TRIGGER t BEFORE UPDATE ON orders FOR
+EACH ROW WHEN (pawl.takes_list(''orders'')) EXECUTE FUNCTION f()';
+
 CREATE FUNCTION pawl.restoring() RETURNS boolean
 LANGUAGE c STABLE PARALLEL RESTRICTED STRICT AS 'MODULE_PATHNAME', 'pawl_restoring';
 COMMENT ON FUNCTION pawl.restoring() IS

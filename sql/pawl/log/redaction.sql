@@ -307,11 +307,6 @@ BEGIN
     PERFORM pawl._check_isolation('pawl.redact');
     IF bound.history IS NULL AND NOT bound.events THEN
         PERFORM pawl.raise('55000', format('table %s has no log of column "%s"', bound.relation, bound.state_column));
-    ELSIF bound.hash_chain AND NOT pawl._is_salted(bound.history) THEN
-        PERFORM pawl.raise('55000', format('the hash chain of %s has no salts', bound.history),
-            'It was created by version 0.0.1 and covers the values themselves.',
-            format('begin another log: select pawl.enable_log(%L, %L, log_name => ...)', bound.relation,
-                bound.state_column));
     END IF;
     RETURN pawl._redact(bound.relation, bound.state_column, pawl._key_text(bound.relation, key, bound.state_column),
         named, reason);
@@ -324,7 +319,7 @@ how many log entries changed.
 relation: the enforced table. key: a value, row(a, b) or an array of texts. fields: processor, correlation_id,
 metadata (all of it), metadata.<key>, metadata/<key>/<key> (a JSON Pointer) or audit.<column> (a column that the
 audit copies). reason: a text. state_column: null: the only bound column.
-Errors: 22023 unknown field or no reason; 22004 null; 55000 no log, or a hash chain without salts; 42704 no binding;
+Errors: 22023 unknown field or no reason; 22004 null; 55000 no log; 42704 no binding;
 42501 not the owner; 25001 not READ COMMITTED.
 Privileges: pawl_admin that owns the table, its log and its audit.
 Example: SELECT pawl.redact(''orders'', 1, ''{metadata.customer}'', ''request 17'')';

@@ -172,7 +172,6 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     anchor record := pawl._anchor_join(bound);
-    salted constant boolean := bound.hash_chain AND pawl._is_salted(bound.history);
 BEGIN
     RETURN QUERY SELECT format($query$
         WITH %10$s chain AS (
@@ -224,20 +223,20 @@ BEGIN
         CASE WHEN bound.hash_chain THEN
              format('c.hash IS DISTINCT FROM pawl._log_hash(c.last_hash, pawl._log_content(%s, c.sort_key, '
                  'c.from_state, c.to_state, c.event, '
-                    'pawl._commitment(''processor'', c.processor, %2$s), c.actor, '
-                    'pawl._commitment(''correlation_id'', c.correlation_id, %2$s), '
-                    'pawl._metadata_commitment(c.metadata, %2$s), c.machine_version, c.created_at))',
-                        pawl._key_array('c', bound.log_key_columns),
-                    CASE WHEN salted THEN 'c.salt, c.salts' ELSE 'NULL, NULL' END)
+                    'pawl._commitment(''processor'', c.processor, c.salt, c.salts), c.actor, '
+                    'pawl._commitment(''correlation_id'', c.correlation_id, c.salt, c.salts), '
+                    'pawl._metadata_commitment(c.metadata, c.salt, c.salts), c.machine_version, c.created_at))',
+                        pawl._key_array('c', bound.log_key_columns))
              ELSE 'false' END,
         anchor.alias, anchor.joined,
-        CASE WHEN salted THEN format('redacted AS MATERIALIZED (SELECT x.key, array_agg(f) AS fields FROM '
+        CASE WHEN bound.hash_chain THEN format('redacted AS MATERIALIZED (SELECT x.key, array_agg(f) AS fields FROM '
         'pawl._redactions x CROSS JOIN LATERAL unnest(x.fields) f '
                                      'WHERE x.log = %L::regclass GROUP BY x.key),', bound.history) END,
-        CASE WHEN salted THEN 'CASE WHEN c.salt IS NULL AND c.salts IS NOT NULL THEN pawl._unrecorded(c.processor, '
-        'c.correlation_id, c.metadata, c.salts, d.fields) ELSE ''{}'' END'
+        CASE WHEN bound.hash_chain
+            THEN 'CASE WHEN c.salt IS NULL AND c.salts IS NOT NULL THEN pawl._unrecorded(c.processor, c.correlation_id,'
+        ' c.metadata, c.salts, d.fields) ELSE ''{}'' END'
              ELSE '''{}''::text[]' END,
-        CASE WHEN salted
+        CASE WHEN bound.hash_chain
             THEN format('LEFT JOIN redacted d ON c.salt IS NULL AND d.key = %s',
                 pawl._key_array('c', bound.log_key_columns)) END),
         '{text,regclass,name}'::regtype[], ARRAY[bound.machine, bound.relation::oid::text, bound.state_column];

@@ -4,6 +4,7 @@
 
 #include "packs/saga/follow_ups.hpp"
 #include "pg/arguments.hpp"
+#include "session/definer.hpp"
 #include "session/rights.hpp"
 
 namespace pawl {
@@ -41,38 +42,15 @@ void put(void* argument) {
     SPI_finish();
 }
 
-// The owner of the called function, or InvalidOid if a superuser owns it.
-Oid owner_of_function(const char* function) {
-    const Oid called =
-        DatumGetObjectId(DirectFunctionCall1(regprocedurein, CStringGetDatum(psprintf("%s(jsonb)", function))));
-    HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(called));
-    if (!HeapTupleIsValid(tuple))
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION), errmsg("function %s does not exist", function)));
-    const Oid owner = reinterpret_cast<Form_pg_proc>(GETSTRUCT(tuple))->proowner;
-    ReleaseSysCache(tuple);
-    return superuser_arg(owner) ? InvalidOid : owner;
-}
-
-// The session's role; but in a superuser's session the role that defined the flow, because any role that may define
-// flows may name any function. What a superuser defined runs with the rights of the function's owner. Follow-ups
-// cannot see whether the superuser changed the flow itself or called a SECURITY DEFINER function that did.
-Oid asking_role(const char* function, const char* definer) {
-    const Oid role = GetOuterUserId();
-    if (!superuser_arg(role)) return role;
-    const Oid defined = get_role_oid(definer, true);
-    if (!OidIsValid(defined))
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("role \"%s\" does not exist", definer),
-                        errdetail("The role defined the flow, and its deciders and controllers run with its rights.")));
-    if (!superuser_arg(defined)) return defined;
-    const Oid owner = owner_of_function(function);
-    return OidIsValid(owner) ? owner : role;
+Oid function_of(const char* function) {
+    return DatumGetObjectId(DirectFunctionCall1(regprocedurein, CStringGetDatum(psprintf("%s(jsonb)", function))));
 }
 
 // The function's changes to other flows have follow-ups of their own.
 void ask(Oid role, Question* question) {
     const Following suspended = suspend_following();
     PG_TRY();
-    { with_rights_of(role, put, question, Reach::confined); }
+    { with_rights_of(role, put, question, Reach::confined_by_policies); }
     PG_FINALLY();
     { resume_following(suspended); }
     PG_END_TRY();
@@ -92,11 +70,19 @@ PAWL_FUNCTION(pawl_saga_ask) {
         if (InSecurityRestrictedOperation())
             ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
                             errmsg("cannot call a decider or controller within security-restricted operation")));
-        ask(asking_role(function.c_str(), definer), &question);
+        // Follow-ups run as the owner of the extension. They cannot see whether the session's role changed the flow
+        // itself or called a SECURITY DEFINER function that did.
+        ask(role_for_definer(GetOuterUserId(), definer, function_of(function.c_str())), &question);
         if (question.answer != nullptr) return PointerGetDatum(cstring_to_text(question.answer));
         fcinfo->isnull = true;
         return 0;
     });
+}
+
+// pawl_saga._may_ask(definer)
+PAWL_FUNCTION(pawl_saga_may_ask) {
+    pg::require(fcinfo, 0, "definer");
+    return pg::call([&] { return BoolGetDatum(may_call_for(GetOuterUserId(), NameStr(*PG_GETARG_NAME(0)))); });
 }
 
 }  // namespace pawl

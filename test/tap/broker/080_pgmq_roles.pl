@@ -72,7 +72,7 @@ all_done($node, 'workers of two roles');
 once($node, 'workers of two roles');
 is(end_program($_, 'TERM'), 0, 'a worker ends well') for $worker, $another;
 ($told) = ($worker->{out} . $another->{out}) =~ /, (\d+) by message$/m;
-cmp_ok($told, '>', 0, 'by messages');
+cmp_ok($told, '>', 0, 'the worker learned of work by messages');
 is(end_program($daemon, 'TERM'), 0, 'pawld ends well') or diag($daemon->{err});
 
 sound($node, 'after all of it');

@@ -43,7 +43,7 @@ wait_until(sub { messages() == 20 }, 'messages that wait for a worker');
 $broker->kill;
 log_has($daemon, qr/no broker/);
 is(metric('pawld_broker_connected'), 0, 'and has it no more');
-cmp_ok(metric('pawld_broker_failures_total'), '>', 0, 'which counts');
+cmp_ok(metric('pawld_broker_failures_total'), '>', 0, 'pawld counts the failures of its broker');
 is((http_get($port, '/healthz'))[0], 200, 'a daemon without its broker is well');
 $worker = told_worker($node, \%settings, alone => 1);
 log_has($worker, qr/no messages, polling for work instead: broker 127\.0\.0\.1:\d+: cannot connect/);
@@ -156,7 +156,8 @@ is(end_program($jobs), 0, 'a worker on a table ends well') or diag($jobs->{err})
 is(one($node, q{select string_agg(state || ' ' || n, ', ' order by state)
 	from (select state, count(*) n from jobs group by state) x}), 'done 300', 'every job is done');
 is(one($node, q{select count(*) - count(distinct subject_id) from jobs_transitions where event = 'start'
-		and subject_id in (select id from jobs where attempts = 1)}), 0, 'once');
+		and subject_id in (select id from jobs where attempts = 1)}), 0,
+	'no row was claimed twice at its first attempt');
 
 # What makes no sense is said at once.
 is(end_program($daemon, 'TERM'), 0, 'pawld ends well');

@@ -1,0 +1,312 @@
+-- Tasks that are SQL functions: a duty runs them.
+
+-- The handler is sql:<schema>.<function>: executes by f(arguments jsonb) returns jsonb, reverts by f(arguments jsonb,
+-- done jsonb) returns jsonb. It is one that the flow's definition names for the task: admins may write the row.
+CREATE FUNCTION pawl_saga._call(flow uuid, node integer, handler text, arguments jsonb, done jsonb) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    types constant text := CASE WHEN done IS NULL THEN 'jsonb' ELSE 'jsonb,jsonb' END;
+    called text;
+    definer name;
+BEGIN
+    SELECT d.created_by INTO definer
+      FROM pawl_saga.flows f JOIN pawl_saga.definitions d ON d.definition_uuid = f.definition_uuid
+      JOIN pawl_saga.nodes n ON n.definition_uuid = d.definition_uuid AND n.node = _call.node
+     WHERE f.flow_uuid = _call.flow
+       AND CASE WHEN done IS NULL THEN coalesce(n.written ->> 'execute', n.name) ELSE n.written ->> 'revert' END
+           = _call.handler;
+    IF NOT FOUND THEN
+        PERFORM pawl.raise('42501', format('the definition of flow %s does not name the handler %s', flow, handler),
+            NULL, 'name it in a definition: select pawl_saga.define(...)');
+    END IF;
+    called := pawl_saga._function(substr(handler, 5), types);
+    IF done IS NULL THEN
+        RETURN pawl.call_as_definer(definer, format('%s(%s)', called, types)::regprocedure,
+            format('SELECT to_jsonb(%s($1))', called), NULL::jsonb, arguments);
+    END IF;
+    RETURN pawl.call_as_definer(definer, format('%s(%s)', called, types)::regprocedure,
+        format('SELECT to_jsonb(%s($1, $2))', called), NULL::jsonb, arguments, done);
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._call(uuid, integer, text, jsonb, jsonb) IS
+'internal: calls the function that a handler names, as pawl.call_as_definer does; 42883: there is none';
+
+-- Runs the function of a claimed task (a row of pawl_saga.claim) and says what is to be reported.
+CREATE FUNCTION pawl_saga._run_task(work jsonb) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    calling_span constant text := coalesce(current_setting('pawl.traceparent', true), '');
+    calling_state constant text := coalesce(current_setting('pawl.tracestate', true), '');
+    traced constant boolean := work ->> 'traceparent' IS NOT NULL OR calling_span <> '';
+    answer jsonb :=
+        jsonb_build_object('flow_uuid', work -> 'flow_uuid', 'node', work -> 'node', 'fence', work -> 'fence');
+    problem jsonb;
+    said text;
+    detail text;
+    code text;
+BEGIN
+    IF traced THEN
+        PERFORM pawl.enter_span(work ->> 'traceparent', work ->> 'tracestate');
+    END IF;
+    -- A conflict is worth repeating at once; one that always comes back is the task's own. In a transaction with one
+    -- snapshot it may be the transaction's, which only its caller can repeat.
+    FOR try IN 1..6 LOOP
+        problem := '{}';
+        BEGIN
+            IF work ->> 'action' = 'execute' THEN
+                answer := answer
+                    || jsonb_build_object('result',
+                        pawl_saga._call((work ->> 'flow_uuid')::uuid, (work ->> 'node')::integer,
+                        work ->> 'handler', work -> 'arguments', NULL));
+            ELSIF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = (work ->> 'flow_uuid')::uuid
+                    AND t.node = (work ->> 'node')::integer AND t.revert IS NULL) THEN
+                NULL;  -- nothing to undo
+            ELSE
+                answer := answer
+                    || jsonb_build_object('result',
+                        pawl_saga._call((work ->> 'flow_uuid')::uuid, (work ->> 'node')::integer,
+                        work ->> 'handler', work -> 'arguments',
+                    jsonb_build_object('result', work -> 'result', 'failure', work -> 'failure', 'failures',
+                        work -> 'failures')));
+            END IF;
+            EXIT;
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+            -- what the server asks of everybody is not the task's failure
+            IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR pawl.is_transient(SQLSTATE)
+                AND current_setting('transaction_isolation') <> 'read committed' THEN
+                RAISE;
+            END IF;
+            GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, code = RETURNED_SQLSTATE;
+            problem := jsonb_build_object('failure',
+                jsonb_strip_nulls(jsonb_build_object('message', said, 'detail', nullif(detail, ''), 'sqlstate', code)));
+        END;
+        EXIT WHEN NOT pawl.is_transient(code);
+    END LOOP;
+    answer := answer || problem;
+    IF traced THEN
+        PERFORM set_config('pawl.traceparent', calling_span, true), set_config('pawl.tracestate', calling_state, true);
+    END IF;
+    RETURN answer;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._run_task(jsonb) IS
+'internal: runs the SQL function of a claimed task; returns what pawl_saga.report takes';
+
+-- Tasks that are SQL functions, of flows that no other transaction has locked. Report locks the flow of a task, and so
+-- does every session that decides something in it before it writes a task: the flow comes first here too.
+CREATE FUNCTION pawl_saga._claim_sql_tasks(worker text, batch integer) RETURNS jsonb[]
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+DECLARE
+    flows uuid[];
+    nodes integer[];
+    taken pawl_saga.tasks[];
+    event text;
+    passed integer;
+BEGIN
+    PERFORM set_config('pawl.processor', worker, true);
+    IF EXISTS (SELECT FROM pawl_saga.tasks t
+            WHERE t.queue = 'sql:' AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT') THEN
+        PERFORM pawl_saga._record_orphans(worker, 'sql:');
+    END IF;
+    SELECT array_agg(l.flow_uuid), array_agg(l.node) INTO flows, nodes
+      FROM (SELECT f.flow_uuid, t.node FROM pawl_saga.tasks t JOIN pawl_saga.flows f ON f.flow_uuid = t.flow_uuid
+             WHERE t.queue = 'sql:' AND t.worker IS NULL
+                 AND (t.state = 'RUNNING' AND t.intention = 'EXECUTE' OR t.state = 'REVERTING')
+             ORDER BY t.flow_uuid LIMIT batch FOR NO KEY UPDATE OF f SKIP LOCKED) l;
+    WITH found AS (
+        UPDATE pawl_saga.tasks t
+        SET worker = _claim_sql_tasks.worker, lease_until = clock_timestamp() + interval '1 day'
+          FROM (SELECT x.flow_uuid, x.node FROM unnest(flows, nodes) k(flow, node)
+                  JOIN pawl_saga.tasks x ON x.flow_uuid = k.flow AND x.node = k.node
+                 WHERE x.worker IS NULL AND (x.state = 'RUNNING' AND x.intention = 'EXECUTE' OR x.state = 'REVERTING')
+                   FOR NO KEY UPDATE OF x SKIP LOCKED) l
+         WHERE t.flow_uuid = l.flow_uuid AND t.node = l.node AND t.worker IS NULL RETURNING t.*)
+    SELECT array_agg(k::pawl_saga.tasks) INTO taken FROM found k;
+    IF taken IS NOT NULL THEN
+        RETURN ARRAY(SELECT to_jsonb(c) FROM pawl_saga._as_claimed(taken) c);
+    END IF;
+    -- what is to be reverted before what is to be executed; past what cannot be taken
+    FOREACH event IN ARRAY '{revert,execute}'::text[] LOOP
+        passed := 0;
+        WHILE passed < 10000 LOOP
+            IF event = 'revert' THEN
+                SELECT array_agg(l.flow_uuid), array_agg(l.node) INTO flows, nodes
+                  FROM (SELECT f.flow_uuid, t.node FROM pawl_saga.tasks t
+                      JOIN pawl_saga.flows f ON f.flow_uuid = t.flow_uuid
+                         WHERE t.queue = 'sql:' AND t.due_at IS NULL
+                             AND t.state = ANY ('{SUCCESS,FAILURE,REVERT_FAILURE}'::text[])
+                         ORDER BY t.flow_uuid LIMIT batch OFFSET passed FOR NO KEY UPDATE OF f SKIP LOCKED) l;
+            ELSE
+                SELECT array_agg(l.flow_uuid), array_agg(l.node) INTO flows, nodes
+                  FROM (SELECT f.flow_uuid, t.node FROM pawl_saga.tasks t
+                      JOIN pawl_saga.flows f ON f.flow_uuid = t.flow_uuid
+                         WHERE t.queue = 'sql:' AND t.due_at IS NULL AND t.state = 'PENDING'
+                         ORDER BY t.priority DESC, t.flow_uuid LIMIT batch OFFSET passed
+                      FOR NO KEY UPDATE OF f SKIP LOCKED) l;
+            END IF;
+            EXIT WHEN flows IS NULL;
+            SELECT array_agg(c ORDER BY c.priority DESC, c.flow_uuid, c.node) INTO taken
+              FROM pawl.claim_keys(NULL::pawl_saga.tasks,
+                  (SELECT array_agg(ROW(k.flow, k.node)) FROM unnest(flows, nodes) k(flow, node)),
+                                   event, worker, '1 day', 'sql:') c;
+            IF taken IS NOT NULL THEN
+                RETURN ARRAY(SELECT to_jsonb(c) FROM pawl_saga._as_claimed(taken) c);
+            END IF;
+            passed := passed + cardinality(flows);
+        END LOOP;
+    END LOOP;
+    RETURN '{}';
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._claim_sql_tasks(text, integer) IS
+'internal: claims tasks that are SQL functions, and locks their flows first';
+
+-- Looked at and not believed: the task is the worker's. SECURITY DEFINER: it may set flows aside.
+CREATE FUNCTION pawl_saga._task_raised(flow uuid, node integer, fence bigint, duty text, code text, said text)
+    RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+DECLARE
+    held pawl_saga.tasks;
+BEGIN
+    SELECT t.* INTO held FROM pawl_saga.tasks t
+     WHERE t.flow_uuid = flow AND t.node = _task_raised.node AND t.fence = _task_raised.fence
+         AND t.worker = current_setting('pawl.processor', true)
+       AND (t.state = 'RUNNING' OR t.state = 'REVERTING') FOR NO KEY UPDATE;
+    IF FOUND THEN
+        PERFORM pawl_saga._set_aside(flow, duty, code, said);
+        UPDATE pawl_saga.tasks t SET lease_until = (SELECT s.due_at FROM pawl_saga.set_aside s WHERE s.flow_uuid = flow)
+         WHERE t.flow_uuid = flow AND t.node = held.node;
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._task_raised(uuid, integer, bigint, text, text, text) IS
+'internal: a report of a task raised an error: its flow is set aside, and its lease ends when it is retried';
+
+-- SECURITY DEFINER: workers may not write what is set aside.
+CREATE FUNCTION pawl_saga._task_done(flow uuid) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$ DELETE FROM pawl_saga.set_aside s
+    WHERE s.flow_uuid = flow AND s.duty IN ('work_sql_tasks', 'run_sql_tasks') $function$;
+COMMENT ON FUNCTION pawl_saga._task_done(uuid) IS 'internal: a task that is a SQL function was reported in this flow';
+
+-- What a task did stands only together with its report: where a flow's follow-ups raise, both are undone. First all at
+-- once, then each alone, so that the others stand; the one that goes on raising is left to its lease.
+CREATE FUNCTION pawl_saga._run_claimed(works jsonb[], worker text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    work jsonb;
+    reports jsonb[] := '{}';
+    problem text;
+BEGIN
+    FOREACH work IN ARRAY works LOOP
+        reports := reports || pawl_saga._run_task(work);
+    END LOOP;
+    SELECT r.problem INTO problem FROM pawl_saga.report(to_jsonb(reports), worker) r WHERE NOT r.ok LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl.raise('40000', problem);
+    END IF;
+    PERFORM pawl_saga._task_done(s.flow_uuid) FROM pawl_saga.set_aside s
+     WHERE s.flow_uuid IN (SELECT (w ->> 'flow_uuid')::uuid FROM unnest(works) w);
+EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+    IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR pawl.is_transient(SQLSTATE)
+        AND current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE;
+    END IF;
+    IF cardinality(works) > 1 THEN
+        FOREACH work IN ARRAY works LOOP
+            PERFORM pawl_saga._run_claimed(ARRAY[work], worker);
+        END LOOP;
+        RETURN;
+    END IF;
+    PERFORM set_config('pawl.processor', worker, true);
+    PERFORM pawl_saga._task_raised((works[1] ->> 'flow_uuid')::uuid, (works[1] ->> 'node')::integer,
+        (works[1] ->> 'fence')::bigint, 'run_sql_tasks', SQLSTATE, SQLERRM);
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._run_claimed(jsonb[], text) IS
+'internal: runs claimed tasks that are SQL functions, and reports; what cannot be reported is undone';
+
+-- In the transaction of its caller: what ends that ends the attempt, and leaves no trace of it.
+CREATE FUNCTION pawl_saga._ask_next() RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    question pawl_saga.questions := pawl_saga._take_question(NULL);
+BEGIN
+    IF question.flow_uuid IS NULL THEN
+        RETURN false;
+    END IF;
+    BEGIN
+        PERFORM pawl_saga._ask_question(question);
+    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+        IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%'
+           OR pawl.is_transient(SQLSTATE) AND current_setting('transaction_isolation') <> 'read committed' THEN
+            RAISE;
+        END IF;
+        PERFORM pawl_saga._question_raised(question, 'run_sql_tasks', SQLSTATE, SQLERRM, false);
+    END;
+    RETURN true;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._ask_next() IS
+'internal: asks the next question to a user''s function; false: there is none';
+
+CREATE FUNCTION pawl_saga.run_sql_tasks(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    worker constant text := pawl.uuid_v7()::text;
+    caller constant text := coalesce(current_setting('pawl.processor', true), '');
+    works jsonb[];
+    asked boolean;
+BEGIN
+    PERFORM pawl.check_batch(batch, 10000);
+    done := 0;
+    WHILE done < batch LOOP
+        -- no other session can claim a row that this transaction has written, so the lease is a formality
+        works := pawl_saga._claim_sql_tasks(worker, (batch - done)::integer);
+        IF works <> '{}' THEN
+            PERFORM pawl_saga._run_claimed(works, worker);
+        END IF;
+        done := done + cardinality(works);
+        asked := done < batch AND pawl_saga._ask_next();
+        done := done + asked::integer;
+        EXIT WHEN works = '{}' AND NOT asked;
+    END LOOP;
+    PERFORM set_config('pawl.processor', caller, true);
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.run_sql_tasks(integer) IS
+'Runs tasks whose handlers are sql:<schema>.<function>, and asks open pawl_saga.questions, in the transaction of
+the caller and with the rights that pawl.call_as_definer gives to functions of the role that defined the flow; '
+'pawl_saga.work_sql_tasks is the duty. execute: f(arguments jsonb) returns jsonb;
+revert: f(arguments jsonb, done jsonb) returns jsonb, with done {"result", "failure", "failures": by atom}. A
+function that raises an error is rolled back alone and its task fails; so does one with six conflicts (SQLSTATE
+40...) in a READ COMMITTED transaction. pawl.traceparent is a span of the flow''s trace.
+batch: how many tasks at most, 1 to 10000; default 100. Returns done (how many ran) and next_at (when to call it
+again).
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator.
+Example: SELECT * FROM pawl_saga.run_sql_tasks()';

@@ -1,0 +1,130 @@
+-- Tasks that are SQL functions, each in a transaction of its own.
+
+-- The next task; its lease is that of any worker, so it is missed if the session ends.
+CREATE FUNCTION pawl_saga._take_sql_task(worker text, lease interval) RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$ SELECT to_jsonb(c) FROM pawl_saga.claim(worker, 'sql:', 1, lease) c $function$;
+COMMENT ON FUNCTION pawl_saga._take_sql_task(text, interval) IS
+'internal: claims the next task that is a SQL function; null: there is none';
+
+CREATE FUNCTION pawl_saga._run_taken_task(work jsonb, worker text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.token = ''
+AS $function$
+DECLARE
+    caller constant text := coalesce(current_setting('pawl.processor', true), '');
+BEGIN
+    -- for as long as this transaction lives the row is locked and the lease long;
+    -- whatever ends it brings the short one back
+    PERFORM set_config('pawl.processor', worker, true);
+    UPDATE pawl_saga.tasks t SET lease_until = clock_timestamp() + interval '1 day'
+     WHERE t.flow_uuid = (work ->> 'flow_uuid')::uuid AND t.node = (work ->> 'node')::integer
+         AND t.fence = (work ->> 'fence')::bigint
+       AND t.state = CASE work ->> 'action' WHEN 'execute' THEN 'RUNNING' ELSE 'REVERTING' END
+       AND t.lease_until > clock_timestamp();
+    IF FOUND THEN
+        PERFORM set_config('pawl.processor', caller, true);
+        PERFORM FROM pawl_saga.report(jsonb_build_array(pawl_saga._run_task(work)), worker);
+        IF EXISTS (SELECT FROM pawl_saga.set_aside s WHERE s.flow_uuid = (work ->> 'flow_uuid')::uuid) THEN
+            PERFORM pawl_saga._task_done((work ->> 'flow_uuid')::uuid);
+        END IF;
+        RETURN true;
+    END IF;
+    PERFORM set_config('pawl.processor', caller, true);
+    RETURN false;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._run_taken_task(jsonb, text) IS
+'internal: runs a task that the worker claimed in an earlier transaction, and reports; false: it has lost it';
+
+-- It commits, so it can set nothing for its whole run: each transaction begins with the path.
+CREATE PROCEDURE pawl_saga.work_sql_tasks(batch integer DEFAULT 100, lease interval DEFAULT NULL,
+    INOUT done integer DEFAULT NULL)
+LANGUAGE plpgsql SECURITY INVOKER
+AS $function$
+DECLARE
+    worker text;
+    -- one that waits for its turn behind a long one is not taken yet; a statement_timeout is meant for one task
+    until timestamptz;
+    work jsonb;
+    question pawl_saga.questions;
+    ran boolean;
+    lost boolean;
+    asks boolean;
+    failures integer := 0;
+    said text;
+    code text;
+BEGIN
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    PERFORM pawl.check_batch(batch, 10000), pawl.check_lease(lease);
+    done := 0;
+    worker := pawl.uuid_v7()::text;
+    until := clock_timestamp() + interval '100 ms';
+    work := pawl_saga._take_sql_task(worker, lease);
+    IF work IS NULL THEN
+        question := pawl_saga._take_question(lease);
+    END IF;
+    COMMIT;
+    WHILE work IS NOT NULL OR question.flow_uuid IS NOT NULL LOOP
+        PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+        BEGIN
+            IF work IS NOT NULL THEN
+                ran := pawl_saga._run_taken_task(work, worker);
+            ELSE
+                ran := pawl_saga._ask_question(question);
+            END IF;
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+            -- no failure of the task's: it is tried again at once
+            GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
+            lost := pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%';
+            failures := failures + 1;
+            ran := NULL;
+        END;
+        IF ran IS NULL THEN
+            ROLLBACK;
+            CONTINUE WHEN failures <= 5 AND pawl.is_transient(code);
+            -- what follows from its report always raises: its flow is set aside, and the others have their turn
+            PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
+                pg_catalog.set_config('pawl.processor', worker, true);
+            IF work IS NOT NULL THEN
+                PERFORM pawl_saga._task_raised((work ->> 'flow_uuid')::uuid, (work ->> 'node')::integer,
+                    (work ->> 'fence')::bigint, 'work_sql_tasks', code, said);
+            ELSE
+                PERFORM pawl_saga._question_raised(question, 'work_sql_tasks', code, said, lost);
+            END IF;
+            COMMIT;
+            PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+            ran := false;
+        END IF;
+        done := done + ran::integer;
+        failures := 0;
+        -- in turn: whichever kind ends its sessions, the other goes on
+        asks := work IS NOT NULL;
+        work := NULL;
+        question := NULL;
+        IF done < batch AND clock_timestamp() < until THEN
+            IF asks THEN
+                question := pawl_saga._take_question(lease);
+            END IF;
+            IF question.flow_uuid IS NULL THEN
+                work := pawl_saga._take_sql_task(worker, lease);
+            END IF;
+            IF work IS NULL AND NOT asks THEN
+                question := pawl_saga._take_question(lease);
+            END IF;
+        END IF;
+        COMMIT;
+    END LOOP;
+END
+$function$;
+COMMENT ON PROCEDURE pawl_saga.work_sql_tasks(integer, interval, integer) IS
+'Procedure, a duty: runs the tasks that pawl_saga.run_sql_tasks runs, each in a transaction of its own, as many as
+start within 100 ms. Each is claimed in an earlier transaction, so a function that exceeds statement_timeout or
+ends its session counts as a lost worker (see max_losses). If what follows from a report raises an error, the task
+is undone and its flow is set aside (pawl_saga.set_aside). Questions in pawl_saga.questions are asked in the same
+way; a flow whose functions cost more than five sessions or transactions ends in FAILURE.
+batch: 1 to 10000; default 100. lease: default 60 s. Returns done: how many ran or were asked.
+Errors: 2D000 inside a transaction; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator.
+Example: CALL pawl_saga.work_sql_tasks(10)';

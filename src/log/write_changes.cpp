@@ -1,0 +1,237 @@
+// May ereport; owns nothing. See write_changes.hpp.
+#include <algorithm>
+
+#include "log/write_changes.hpp"
+
+#include "catalog/row_identity.hpp"
+#include "log/newest_entry.hpp"
+#include "log/partitions.hpp"
+#include "session/rights.hpp"
+
+extern "C" {
+#include "replication/logicalworker.h"
+}
+
+namespace pawl {
+
+bool cannot_be_written(const StateChange& change) {
+    return change.subtransaction != GetCurrentSubTransactionId() || (change.may_wait && rows_are_deferred());
+}
+
+namespace {
+
+constexpr int keys_remembered = 4096;  // slots of the set of subjects in a batch; a power of two
+
+// The subjects of the current batch, by hash. A collision only makes the batch shorter.
+struct Subjects {
+    uint32 hashes[keys_remembered];
+    bool used[keys_remembered];
+
+    void clear() { memset(used, 0, sizeof(used)); }
+
+    // Returns false if the subject is, or may be, in the set already.
+    bool add(uint32 hash) {
+        uint32 slot = hash & (keys_remembered - 1);
+        while (used[slot]) {
+            if (hashes[slot] == hash) return false;
+            slot = (slot + 1) & (keys_remembered - 1);
+        }
+        used[slot] = true;
+        hashes[slot] = hash;
+        return true;
+    }
+};
+
+bool follows(const StateChange& change, const NewestEntry& newest) {
+    const text* before = newest.found ? newest.to : nullptr;
+    if (change.from == nullptr || before == nullptr) return change.from == nullptr && before == nullptr;
+    return view(change.from) == view(before);
+}
+
+// Whether an earlier state change of the same subject (or of one with the same hash) is waiting.
+bool queues_behind(const StateChange* waiting, uint32 hash) {
+    for (const StateChange* other = waiting; other != nullptr; other = other->next)
+        if (hash_of_key(*other) == hash) return true;
+    return false;
+}
+
+// Whether the predecessor is still pending: this transaction has written the row before, and the newest entry is not
+// the state that the row was in.
+bool comes_too_early(const StateChange& change, const NewestEntry& newest, const StateChange* waiting, uint32 hash) {
+    return change.may_wait && (!follows(change, newest) || queues_behind(waiting, hash));
+}
+
+// Sorts state changes by the commands that made them. They are in order unless triggers nest.
+StateChange* in_order(StateChange* changes) {
+    int n = 0;
+    bool ordered = true;
+    for (StateChange* change = changes; change != nullptr; change = change->next, ++n)
+        if (change->next != nullptr && change->next->command < change->command) ordered = false;
+    if (ordered) return changes;
+    auto** sorted = static_cast<StateChange**>(palloc(sizeof(StateChange*) * n));
+    for (int i = 0; i < n; ++i, changes = changes->next) sorted[i] = changes;
+    std::stable_sort(sorted, sorted + n,
+                     [](const StateChange* a, const StateChange* b) { return a->command < b->command; });
+    for (int i = 0; i < n; ++i) sorted[i]->next = i + 1 < n ? sorted[i + 1] : nullptr;
+    return sorted[0];
+}
+
+// Writing the state changes of one log.
+struct LogRun {
+    LogTree* tree;
+    OutboxWriter** outbox;
+    Subjects* subjects;  // null for a single state change
+    int in_batch;
+    bool remembers;  // whether the log of the current state change uses the cache of newest entries
+    bool all;
+    int written;
+};
+
+NewestEntry find_newest(LogRun& run, LogWriter* writer, const StateChange& change, uint32 hash) {
+    run.remembers = remembers_newest(change.binding->log) && keeps_all_rows(writer);
+    if (run.subjects != nullptr && (!run.subjects->add(hash) || ++run.in_batch > keys_remembered / 2)) {
+        flush_tree(run.tree);
+        run.subjects->clear();
+        run.subjects->add(hash);
+        run.in_batch = 1;
+    }
+    NewestEntry newest;
+    return run.remembers && recall_newest(change, hash, &newest) ? newest : find_newest(writer, change);
+}
+
+// Writes a state change after its newest entry, and those that the same write made of the row.
+void write_change(LogRun& run, LogWriter* writer, const StateChange& change, uint32 hash, const NewestEntry& newest) {
+    add_to_log(writer, change, newest);
+    if (change.binding->events) append_event(run.outbox, change, &last_entry(writer));
+    if (change.then != nullptr) {
+        if (!keeps_all_rows(writer)) flush_log(writer);
+        const NewestEntry mine = keeps_all_rows(writer) ? newest_after(writer) : find_newest(writer, *change.then);
+        write_change(run, writer, *change.then, hash, mine);
+    } else if (run.remembers) {
+        remember_newest(change, hash, last_entry(writer));
+    }
+}
+
+// Writes the state changes that need not wait (`force`: all) and returns the others, in order.
+StateChange* write_changes(LogRun& run, StateChange* changes, bool force) {
+    StateChange* waiting = nullptr;
+    StateChange** waiting_end = &waiting;
+    run.written = 0;
+    for (StateChange *change = changes, *next; change != nullptr; change = next) {
+        next = change->next;
+        change->next = nullptr;
+        bool wait = !run.all && cannot_be_written(*change);
+        if (!wait) {
+            const uint32 hash = hash_of_key(*change);
+            LogWriter* writer = writer_for(run.tree, *change);
+            const NewestEntry newest = find_newest(run, writer, *change, hash);
+            wait = !force && comes_too_early(*change, newest, waiting, hash);
+            if (!wait) {
+                write_change(run, writer, *change, hash, newest);
+                ++run.written;
+            }
+        }
+        if (wait) {
+            *waiting_end = change;
+            waiting_end = &change->next;
+        }
+    }
+    return waiting;
+}
+
+[[noreturn]] void reject_second_row(const Binding& binding, const Datum* key, const text* state) {
+    const char* table =
+        quote_qualified_identifier(get_namespace_name(get_rel_namespace(binding.root)), get_rel_name(binding.root));
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_UNIQUE_VIOLATION),
+         errmsg("%s has a row with key %s already", table, describe_key(binding, key)),
+         errdetail("Its log ends in state %s. One log cannot hold entries of two rows.", quoted_state(state)),
+         errhint("SELECT * FROM pawl.verify(%s); reports whether that row still exists.", quote_literal_cstr(table))));
+}
+
+// Rejects a row that is inserted while the log says that its key exists. That is possible where no index makes the key
+// unique, as in a table that is partitioned by its state. One log cannot hold the entries of two rows.
+void reject_second_rows(LogRun& run, StateChange* waiting) {
+    for (StateChange* change = waiting; change != nullptr; change = change->next) {
+        if (change->from != nullptr || (!run.all && cannot_be_written(*change))) continue;
+        const uint32 hash = hash_of_key(*change);
+        const StateChange* first = waiting;
+        while (hash_of_key(*first) != hash) first = first->next;
+        if (first != change) continue;
+        const NewestEntry newest = find_newest(run, writer_for(run.tree, *change), *change, hash);
+        if (newest.found && newest.to != nullptr && !key_is_unique(*change->binding))
+            reject_second_row(*change->binding, change->key, newest.to);
+    }
+}
+
+struct LogWork {
+    Relation log;
+    StateChange* changes;  // on return, those that wait, in order
+    OutboxWriter** outbox;
+    bool all;
+};
+
+void write_open_log(void* argument) {
+    auto* work = static_cast<LogWork*>(argument);
+    StateChange* changes = work->changes;
+    LogRun run = {begin_tree(work->log, changes->binding->log, changes->binding->nkeys),
+                  work->outbox,
+                  nullptr,
+                  0,
+                  false,
+                  work->all,
+                  0};
+    if (changes->next != nullptr) {
+        run.subjects = static_cast<Subjects*>(palloc(sizeof(Subjects)));
+        run.subjects->clear();
+    }
+    StateChange* waiting = in_order(changes);
+    do {  // a command may delete and insert a row in either order: a waiting state change may follow now
+        waiting = write_changes(run, waiting, false);
+    } while (waiting != nullptr && run.written > 0);
+    // Between statements no predecessor is pending.
+    if (waiting != nullptr && executor_level == 0) reject_second_rows(run, waiting);
+    if (work->all) waiting = write_changes(run, waiting, true);
+    finish_tree(run.tree);
+    work->changes = waiting;
+}
+
+}  // namespace
+
+void write_log(Oid table, StateChange* changes, OutboxWriter** outbox, StateChange** rest, bool all) {
+    Relation log = try_relation_open(table, RowExclusiveLock);
+    if (log == nullptr)
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+                        errmsg("the log table of \"%s\" does not exist", get_rel_name(changes->binding->root)),
+                        errdetail("It was dropped while its binding existed."),
+                        errhint("SELECT pawl.release(%s); then enforce the machine again with pawl.enforce.",
+                                quote_literal_cstr(get_rel_name(changes->binding->root)))));
+    LogWork work = {log, changes, outbox, all};
+    // A subscription often belongs to a superuser, but the log's triggers and expressions are code of the log's owner.
+    if (IsLogicalWorker() && log->rd_rel->relowner != GetUserId())
+        with_rights_of(log->rd_rel->relowner, write_open_log, &work, Reach::confined);
+    else
+        write_open_log(&work);
+    table_close(log, NoLock);
+    while (*rest != nullptr) rest = &(*rest)->next;
+    *rest = work.changes;
+}
+
+void write_events(StateChange* changes, OutboxWriter** outbox, StateChange** rest, bool all) {
+    while (*rest != nullptr) rest = &(*rest)->next;
+    StateChange** end = rest;
+    for (StateChange *change = in_order(changes), *next; change != nullptr; change = next) {
+        next = change->next;
+        change->next = nullptr;
+        if (all || (!cannot_be_written(*change) && !queues_behind(*rest, hash_of_key(*change)))) {
+            for (const StateChange* each = change; each != nullptr; each = each->then)
+                append_event(outbox, *each, nullptr);
+        } else {
+            *end = change;
+            end = &change->next;
+        }
+    }
+}
+
+}  // namespace pawl

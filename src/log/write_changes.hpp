@@ -1,0 +1,22 @@
+// May ereport; owns nothing. Writes pending state changes to one log, each after the entry of its predecessor.
+#pragma once
+
+#include "events/outbox.hpp"
+#include "log/make_change.hpp"
+
+namespace pawl {
+
+// Whether a state change must wait regardless of its log. An entry written in another subtransaction would vanish if
+// that is rolled back. While outer statements have rows to validate, the newest entry may have the right state by
+// chance, because a row can return to a state.
+bool cannot_be_written(const StateChange& change);
+
+// Writes the state changes of one log that need not wait (`all`: also those that wait); appends the others, in order,
+// to `rest`.
+void write_log(Oid table, StateChange* changes, OutboxWriter** outbox, StateChange** rest, bool all);
+
+// Writes state changes of bindings that have events but no log. Without a log a missing predecessor cannot be detected,
+// so a state change waits as long as one is possible.
+void write_events(StateChange* changes, OutboxWriter** outbox, StateChange** rest, bool all);
+
+}  // namespace pawl

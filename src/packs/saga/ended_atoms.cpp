@@ -1,0 +1,224 @@
+// May ereport; owns nothing. Picks, of the atoms that a statement updated, those that came to an end, and hands them to
+// pawl_saga._follow_up. Most statements (a claim, a heartbeat, a counter) end none, and cost a look at their rows.
+#include "pg/bridge.hpp"
+
+namespace pawl {
+
+namespace {
+
+// An atom is a task or a retry; both tables have these columns.
+struct Columns {
+    int flow;
+    int node;
+    int state;
+    int blockers;
+    int intention;
+    int failure;
+};
+
+// Only tasks have workers.
+struct WorkerColumns {
+    int worker;
+    int lease_until;
+    int timeout_at;
+};
+
+struct Atom {
+    pg_uuid_t flow;
+    int32 node;
+    Datum state;
+    Datum blockers;
+    Datum intention;
+    NullableDatum failure;
+};
+
+struct Ended {
+    Atom* atoms = nullptr;
+    int count = 0;
+    int room = 0;
+    bool by_duty = false;  // a failure among them is no report of its worker: a duty recorded it
+};
+
+int column(Relation table, const char* name, Oid type) {
+    const int number = SPI_fnumber(RelationGetDescr(table), name);
+    if (number <= 0 || SPI_gettypeid(RelationGetDescr(table), number) != type)
+        ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
+                        errmsg("table \"%s\" has no column \"%s\" of type %s", RelationGetRelationName(table), name,
+                               format_type_be(type))));
+    return number;
+}
+
+Datum value(TupleTableSlot* slot, int column) {
+    bool null;
+    const Datum found = slot_getattr(slot, column, &null);
+    if (null)
+        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+                        errmsg("an atom lacks its %s",
+                               NameStr(TupleDescAttr(slot->tts_tupleDescriptor, column - 1)->attname))));
+    return found;
+}
+
+std::string_view text_value(Datum datum) {
+    const text* found = DatumGetTextPP(datum);
+    return {VARDATA_ANY(found), static_cast<std::size_t>(VARSIZE_ANY_EXHDR(found))};
+}
+
+bool is_end(std::string_view state) {
+    for (const char* end : {"SUCCESS", "FAILURE", "REVERTED", "REVERT_FAILURE", "IGNORE"})
+        if (state == end) return true;
+    return false;
+}
+
+bool is_past(TupleTableSlot* slot, int column) {
+    bool null;
+    const Datum time = slot_getattr(slot, column, &null);
+    return !null && DatumGetTimestampTz(time) <= GetCurrentTimestamp();
+}
+
+bool has_lost_worker(TupleTableSlot* old, const WorkerColumns& columns) {
+    bool null;
+    slot_getattr(old, columns.worker, &null);
+    return null || is_past(old, columns.lease_until) || is_past(old, columns.timeout_at);
+}
+
+Datum copied_text(TupleTableSlot* slot, int column) {
+    return datumCopy(value(slot, column), false, -1);
+}
+
+void add(Ended& ended, TupleTableSlot* slot, const Columns& columns) {
+    if (ended.count == ended.room) {
+        ended.room = ended.room == 0 ? 8 : 2 * ended.room;
+        const Size size = static_cast<Size>(ended.room) * sizeof(Atom);
+        ended.atoms = static_cast<Atom*>(ended.atoms == nullptr ? MemoryContextAllocHuge(CurrentMemoryContext, size)
+                                                                : repalloc_huge(ended.atoms, size));
+    }
+    Atom& atom = ended.atoms[ended.count++];
+    atom.flow = *DatumGetUUIDP(value(slot, columns.flow));
+    atom.node = DatumGetInt32(value(slot, columns.node));
+    atom.state = copied_text(slot, columns.state);
+    atom.blockers = value(slot, columns.blockers);
+    atom.intention = copied_text(slot, columns.intention);
+    atom.failure.value = slot_getattr(slot, columns.failure, &atom.failure.isnull);
+    if (!atom.failure.isnull) atom.failure.value = datumCopy(atom.failure.value, false, -1);
+}
+
+// The old and the new version of each row have the same place in their transition tables.
+Ended ended_atoms(TriggerData* trigger, bool tasks) {
+    Relation table = trigger->tg_relation;
+    const Columns columns = {column(table, "flow_uuid", UUIDOID), column(table, "node", INT4OID),
+                             column(table, "state", TEXTOID),     column(table, "blockers", INT4OID),
+                             column(table, "intention", TEXTOID), column(table, "failure", JSONBOID)};
+    WorkerColumns workers = {};
+    if (tasks)
+        workers = {column(table, "worker", TEXTOID), column(table, "lease_until", TIMESTAMPTZOID),
+                   column(table, "timeout_at", TIMESTAMPTZOID)};
+    TupleTableSlot* before = MakeSingleTupleTableSlot(RelationGetDescr(table), &TTSOpsMinimalTuple);
+    TupleTableSlot* after = MakeSingleTupleTableSlot(RelationGetDescr(table), &TTSOpsMinimalTuple);
+    const int of_old = tuplestore_alloc_read_pointer(trigger->tg_oldtable, EXEC_FLAG_REWIND);
+    const int of_new = tuplestore_alloc_read_pointer(trigger->tg_newtable, EXEC_FLAG_REWIND);
+    tuplestore_select_read_pointer(trigger->tg_oldtable, of_old);
+    tuplestore_select_read_pointer(trigger->tg_newtable, of_new);
+    tuplestore_rescan(trigger->tg_oldtable);
+    tuplestore_rescan(trigger->tg_newtable);
+    Ended ended;
+    while (tuplestore_gettupleslot(trigger->tg_newtable, true, false, after)) {
+        if (!tuplestore_gettupleslot(trigger->tg_oldtable, true, false, before))
+            ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("a statement has more new rows than old ones")));
+        const std::string_view was = text_value(value(before, columns.state));
+        const std::string_view is = text_value(value(after, columns.state));
+        if (was == is || !is_end(is)) continue;
+        add(ended, after, columns);
+        ended.by_duty |= tasks && is == "FAILURE" && was == "RUNNING" && has_lost_worker(before, workers);
+    }
+    tuplestore_select_read_pointer(trigger->tg_oldtable, 0);
+    tuplestore_select_read_pointer(trigger->tg_newtable, 0);
+    ExecDropSingleTupleTableSlot(before);
+    ExecDropSingleTupleTableSlot(after);
+    return ended;
+}
+
+int by_flow_and_node(const void* left, const void* right) {
+    const auto* a = static_cast<const Atom*>(left);
+    const auto* b = static_cast<const Atom*>(right);
+    const int order = memcmp(&a->flow, &b->flow, UUID_LEN);
+    return order != 0 ? order : (a->node > b->node) - (a->node < b->node);
+}
+
+template <typename Value>
+Datum array_of(const Ended& ended, Oid type, Value value_of) {
+    auto* values = static_cast<Datum*>(palloc(static_cast<Size>(ended.count) * sizeof(Datum)));
+    auto* nulls = static_cast<bool*>(palloc(static_cast<Size>(ended.count) * sizeof(bool)));
+    for (int n = 0; n < ended.count; ++n) {
+        const NullableDatum found = value_of(ended.atoms[n]);
+        values[n] = found.value;
+        nulls[n] = found.isnull;
+    }
+    int16 length;
+    bool by_value;
+    char alignment;
+    get_typlenbyvalalign(type, &length, &by_value, &alignment);
+    int dimensions[] = {ended.count};
+    int bounds[] = {1};
+    return PointerGetDatum(construct_md_array(values, nulls, 1, dimensions, bounds, type, length, by_value, alignment));
+}
+
+NullableDatum given(Datum value) {
+    return {value, false};
+}
+
+// By OID, without a check of privileges: only the owner may call it otherwise.
+void follow_up(const Ended& ended, bool tasks) {
+    const Oid types[] = {UUIDARRAYOID, INT4ARRAYOID,  TEXTARRAYOID, INT4ARRAYOID,
+                         TEXTARRAYOID, JSONBARRAYOID, BOOLOID,      BOOLOID};
+    const Oid schema = get_namespace_oid("pawl_saga", false);
+    const Oid function =
+        GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum("_follow_up"),
+                        PointerGetDatum(buildoidvector(types, lengthof(types))), ObjectIdGetDatum(schema));
+    if (!OidIsValid(function))
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION), errmsg("function pawl_saga._follow_up does not exist")));
+    OidFunctionCall8(function,
+                     array_of(ended, UUIDOID, [](const Atom& atom) { return given(UUIDPGetDatum(&atom.flow)); }),
+                     array_of(ended, INT4OID, [](const Atom& atom) { return given(Int32GetDatum(atom.node)); }),
+                     array_of(ended, TEXTOID, [](const Atom& atom) { return given(atom.state); }),
+                     array_of(ended, INT4OID, [](const Atom& atom) { return given(atom.blockers); }),
+                     array_of(ended, TEXTOID, [](const Atom& atom) { return given(atom.intention); }),
+                     array_of(ended, JSONBOID, [](const Atom& atom) { return atom.failure; }), BoolGetDatum(tasks),
+                     BoolGetDatum(ended.by_duty));
+}
+
+bool is_table(Oid relation, const char* name) {
+    return relation == get_relname_relid(name, get_namespace_oid("pawl_saga", true));
+}
+
+}  // namespace
+
+// pawl_saga._atoms_ended(): the trigger function of pawl_saga.tasks and pawl_saga.retries.
+PAWL_FUNCTION(pawl_saga_atoms_ended) {
+    if (!CALLED_AS_TRIGGER(fcinfo))
+        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl_saga._atoms_ended() is a trigger function");
+    auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
+    pg::call([&] {
+        const Oid relation = RelationGetRelid(trigger->tg_relation);
+        const bool tasks = is_table(relation, "tasks");
+        if (!tasks && !is_table(relation, "retries"))
+            ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+                            errmsg("this trigger function cannot be used on table \"%s\"",
+                                   RelationGetRelationName(trigger->tg_relation)),
+                            errdetail("It is fired by pawl_saga.tasks, pawl_saga.retries only."),
+                            errhint("Drop the trigger.")));
+        if (!TRIGGER_FIRED_AFTER(trigger->tg_event) || !TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event) ||
+            !TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) || trigger->tg_oldtable == nullptr ||
+            trigger->tg_newtable == nullptr)
+            ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+                            errmsg("this trigger function must be fired AFTER UPDATE STATEMENT, with transition "
+                                   "tables"),
+                            errhint("Drop the trigger.")));
+        Ended ended = ended_atoms(trigger, tasks);
+        if (ended.count == 0) return;
+        qsort(ended.atoms, static_cast<std::size_t>(ended.count), sizeof(Atom), by_flow_and_node);
+        follow_up(ended, tasks);
+    });
+    return PointerGetDatum(nullptr);
+}
+
+}  // namespace pawl
