@@ -146,7 +146,7 @@ for my $wrong ([ 'a certificate of an unknown authority',
 }
 
 # Rows of any enforced table.
-$node->safe_psql('postgres', fixture('../../examples/table_worker/table.sql'));
+$node->safe_psql('postgres', fixture('../../../examples/table_worker/table.sql'));
 $node->safe_psql('postgres', q{select pawl.enable_events('jobs')});
 $daemon = publisher($node, \%settings, flags => [ '--publish', 'pawl_dag.steps,jobs' ]);
 $node->safe_psql('postgres',

@@ -15,7 +15,7 @@ use Test::More;
 
 BAIL_OUT('rabbitmq-server is not there; `make deps` installs it') unless Broker::there();
 my $node = new_cluster('main', with => [ 'pawl_saga' ]);
-$node->safe_psql('postgres', fixture('../../examples/travel/setup.sql'));
+$node->safe_psql('postgres', fixture('../../../examples/travel/setup.sql'));
 my $trip = begin_program($node, 'example_trip');
 is(end_program($trip), 0, 'the structure of a trip');
 $node->safe_psql('postgres', "select pawl_saga.define('" . $trip->{out} =~ s/'/''/gr . "')");
