@@ -115,55 +115,79 @@ DECLARE
     task_flows uuid[]; task_nodes integer[]; task_counts integer[]; task_go boolean[];
     other_flows uuid[]; other_nodes integer[]; other_counts integer[];
     retry_flows uuid[]; retry_nodes integer[]; retry_counts integer[];
-    more uuid[];
+    next record;
+    moved record;
 BEGIN
     began := '{}';
     ready_flows := '{}';
     ready_nodes := '{}';
     WHILE cardinality(flows) > 0 LOOP
-        SELECT array_agg(s.flow) FILTER (WHERE s.kind = 'task'), array_agg(s.node) FILTER (WHERE s.kind = 'task'),
-               array_agg(s.n) FILTER (WHERE s.kind = 'task'), array_agg(s.go) FILTER (WHERE s.kind = 'task'),
-               array_agg(s.flow) FILTER (WHERE s.kind IN ('entry', 'end')),
-               array_agg(s.node) FILTER (WHERE s.kind IN ('entry', 'end')),
-               array_agg(s.n) FILTER (WHERE s.kind IN ('entry', 'end')),
-               array_agg(s.flow) FILTER (WHERE s.kind = 'retry'), array_agg(s.node) FILTER (WHERE s.kind = 'retry'),
-               array_agg(s.n) FILTER (WHERE s.kind = 'retry')
-          INTO task_flows, task_nodes, task_counts, task_go, other_flows, other_nodes, other_counts, retry_flows,
-              retry_nodes, retry_counts
-          FROM (SELECT f.flow_uuid AS flow, e.to_node AS node, e.to_kind AS kind, count(*)::integer AS n,
-                       bool_and(f.state = 'RUNNING' AND NOT f.broken AND NOT e.to_careful) AS go
-                  FROM unnest(flows, nodes) p(flow, node)
-                  JOIN pawl_saga.flows f ON f.flow_uuid = p.flow
-                  CROSS JOIN LATERAL (SELECT x.* FROM pawl_saga.edges x
-                      WHERE x.definition_uuid = f.definition_uuid AND x.from_node = p.node OFFSET 0) e
-                 GROUP BY f.flow_uuid, e.to_node, e.to_kind ORDER BY f.flow_uuid, e.to_node) s;
+        task_flows := NULL; task_nodes := NULL; task_counts := NULL; task_go := NULL;
+        other_flows := NULL; other_nodes := NULL; other_counts := NULL;
+        retry_flows := NULL; retry_nodes := NULL; retry_counts := NULL;
+        FOR next IN
+            SELECT f.flow_uuid AS flow, e.to_node AS node, e.to_kind AS kind, count(*)::integer AS n,
+                   bool_and(f.state = 'RUNNING' AND NOT f.broken AND NOT e.to_careful) AS go
+              FROM unnest(flows, nodes) p(flow, node)
+              JOIN pawl_saga.flows f ON f.flow_uuid = p.flow
+              CROSS JOIN LATERAL (SELECT x.* FROM pawl_saga.edges x
+                  WHERE x.definition_uuid = f.definition_uuid AND x.from_node = p.node OFFSET 0) e
+             GROUP BY f.flow_uuid, e.to_node, e.to_kind ORDER BY f.flow_uuid, e.to_node
+        LOOP
+            IF next.kind = 'task' THEN
+                task_flows := task_flows || next.flow;
+                task_nodes := task_nodes || next.node;
+                task_counts := task_counts || next.n;
+                task_go := task_go || next.go;
+            ELSIF next.kind = 'retry' THEN
+                retry_flows := retry_flows || next.flow;
+                retry_nodes := retry_nodes || next.node;
+                retry_counts := retry_counts || next.n;
+            ELSE
+                other_flows := other_flows || next.flow;
+                other_nodes := other_nodes || next.node;
+                other_counts := other_counts || next.n;
+            END IF;
+        END LOOP;
         flows := '{}';
         nodes := '{}';
         IF task_flows IS NOT NULL THEN
-            WITH moved AS (
+            FOR moved IN
                 UPDATE pawl_saga.tasks t
                    SET blockers = t.blockers - d.n,
                        due_at = CASE WHEN t.blockers = d.n AND t.state = 'PENDING' AND t.intention = 'EXECUTE'
                            AND d.go THEN NULL ELSE t.due_at END
                   FROM unnest(task_flows, task_nodes, task_counts, task_go) d(flow, node, n, go)
                  WHERE t.flow_uuid = d.flow AND t.node = d.node AND t.intention <> 'REVERT'
-                RETURNING t.flow_uuid, t.node, t.state, t.blockers, t.due_at, d.go)
-            SELECT coalesce(array_agg(m.flow_uuid) FILTER (WHERE m.state IN ('SUCCESS', 'IGNORE')), '{}'),
-                   coalesce(array_agg(m.node) FILTER (WHERE m.state IN ('SUCCESS', 'IGNORE')), '{}'),
-                   array_agg(m.flow_uuid) FILTER (WHERE m.state = 'PENDING' AND NOT m.go),
-                   array_agg(m.node) FILTER (WHERE m.state = 'PENDING' AND NOT m.go),
-                   array_agg(m.flow_uuid) FILTER (WHERE m.due_at IS NULL AND m.state = 'PENDING')
-              INTO flows, nodes, task_flows, task_nodes, more FROM moved m WHERE m.blockers = 0;
-            began := began || more;
+                RETURNING t.flow_uuid, t.node, t.state, t.blockers, t.due_at, d.go
+            LOOP
+                CONTINUE WHEN moved.blockers <> 0;
+                IF moved.state IN ('SUCCESS', 'IGNORE') THEN
+                    flows := flows || moved.flow_uuid;
+                    nodes := nodes || moved.node;
+                ELSIF moved.state = 'PENDING' THEN
+                    IF NOT moved.go THEN
+                        ready_flows := ready_flows || moved.flow_uuid;
+                        ready_nodes := ready_nodes || moved.node;
+                    END IF;
+                    IF moved.due_at IS NULL THEN
+                        began := began || moved.flow_uuid;
+                    END IF;
+                END IF;
+            END LOOP;
         END IF;
         IF other_flows IS NOT NULL THEN
-            WITH moved AS (
+            FOR moved IN
                 UPDATE pawl_saga.junctions j SET blockers = j.blockers - d.n
-                FROM unnest(other_flows, other_nodes, other_counts) d(flow, node, n)
+                  FROM unnest(other_flows, other_nodes, other_counts) d(flow, node, n)
                  WHERE j.flow_uuid = d.flow AND j.node = d.node AND NOT j.backward
-                 RETURNING j.flow_uuid, j.node, j.blockers)
-            SELECT flows || coalesce(array_agg(m.flow_uuid), '{}'), nodes || coalesce(array_agg(m.node), '{}')
-            INTO flows, nodes FROM moved m WHERE m.blockers = 0;
+                RETURNING j.flow_uuid, j.node, j.blockers
+            LOOP
+                IF moved.blockers = 0 THEN
+                    flows := flows || moved.flow_uuid;
+                    nodes := nodes || moved.node;
+                END IF;
+            END LOOP;
         END IF;
         IF retry_flows IS NOT NULL THEN
             UPDATE pawl_saga.retries r SET blockers = r.blockers - d.n
@@ -174,9 +198,9 @@ BEGIN
               FROM unnest(retry_flows, retry_nodes) d(flow, node)
               JOIN pawl_saga.retries r ON r.flow_uuid = d.flow AND r.node = d.node
               WHERE r.state IN ('SUCCESS', 'IGNORE') AND r.intention IN ('EXECUTE', 'IGNORE') AND r.blockers = 0;
+            ready_flows := ready_flows || retry_flows;
+            ready_nodes := ready_nodes || retry_nodes;
         END IF;
-        ready_flows := ready_flows || task_flows || retry_flows;
-        ready_nodes := ready_nodes || task_nodes || retry_nodes;
     END LOOP;
 END
 $function$;
@@ -198,54 +222,73 @@ DECLARE
     task_flows uuid[]; task_nodes integer[]; task_counts integer[]; task_go boolean[];
     other_flows uuid[]; other_nodes integer[]; other_counts integer[];
     retry_flows uuid[]; retry_nodes integer[]; retry_counts integer[];
-    more uuid[];
+    next record;
+    moved record;
 BEGIN
     began := '{}';
     ready_flows := '{}';
     ready_nodes := '{}';
     WHILE cardinality(flows) > 0 LOOP
-        SELECT array_agg(s.flow) FILTER (WHERE s.kind = 'task'), array_agg(s.node) FILTER (WHERE s.kind = 'task'),
-               array_agg(s.n) FILTER (WHERE s.kind = 'task'), array_agg(s.go) FILTER (WHERE s.kind = 'task'),
-               array_agg(s.flow) FILTER (WHERE s.kind IN ('entry', 'end')),
-               array_agg(s.node) FILTER (WHERE s.kind IN ('entry', 'end')),
-               array_agg(s.n) FILTER (WHERE s.kind IN ('entry', 'end')),
-               array_agg(s.flow) FILTER (WHERE s.kind = 'retry'), array_agg(s.node) FILTER (WHERE s.kind = 'retry'),
-               array_agg(s.n) FILTER (WHERE s.kind = 'retry')
-          INTO task_flows, task_nodes, task_counts, task_go, other_flows, other_nodes, other_counts, retry_flows,
-              retry_nodes, retry_counts
-          FROM (SELECT f.flow_uuid AS flow, e.from_node AS node, e.from_kind AS kind, count(*)::integer AS n,
-              bool_and(f.state = 'RUNNING' AND NOT f.broken) AS go
-                  FROM unnest(flows, nodes) p(flow, node)
-                  JOIN pawl_saga.flows f ON f.flow_uuid = p.flow
-                  CROSS JOIN LATERAL (SELECT x.* FROM pawl_saga.edges x
-                      WHERE x.definition_uuid = f.definition_uuid AND x.to_node = p.node OFFSET 0) e
-                 GROUP BY f.flow_uuid, e.from_node, e.from_kind ORDER BY f.flow_uuid, e.from_node) s;
+        task_flows := NULL; task_nodes := NULL; task_counts := NULL; task_go := NULL;
+        other_flows := NULL; other_nodes := NULL; other_counts := NULL;
+        retry_flows := NULL; retry_nodes := NULL; retry_counts := NULL;
+        FOR next IN
+            SELECT f.flow_uuid AS flow, e.from_node AS node, e.from_kind AS kind, count(*)::integer AS n,
+          bool_and(f.state = 'RUNNING' AND NOT f.broken) AS go
+              FROM unnest(flows, nodes) p(flow, node)
+              JOIN pawl_saga.flows f ON f.flow_uuid = p.flow
+              CROSS JOIN LATERAL (SELECT x.* FROM pawl_saga.edges x
+                  WHERE x.definition_uuid = f.definition_uuid AND x.to_node = p.node OFFSET 0) e
+             GROUP BY f.flow_uuid, e.from_node, e.from_kind ORDER BY f.flow_uuid, e.from_node
+        LOOP
+            IF next.kind = 'task' THEN
+                task_flows := task_flows || next.flow;
+                task_nodes := task_nodes || next.node;
+                task_counts := task_counts || next.n;
+                task_go := task_go || next.go;
+            ELSIF next.kind = 'retry' THEN
+                retry_flows := retry_flows || next.flow;
+                retry_nodes := retry_nodes || next.node;
+                retry_counts := retry_counts || next.n;
+            ELSE
+                other_flows := other_flows || next.flow;
+                other_nodes := other_nodes || next.node;
+                other_counts := other_counts || next.n;
+            END IF;
+        END LOOP;
         flows := '{}';
         nodes := '{}';
         IF task_flows IS NOT NULL THEN
-            WITH moved AS (
+            FOR moved IN
                 UPDATE pawl_saga.tasks t
                    SET blockers = t.blockers - d.n,
                        due_at = CASE WHEN t.blockers = d.n AND d.go AND (t.state = 'SUCCESS' OR t.state = 'FAILURE'
-                           AND pawl_saga._is_decided(t.flow_uuid, t.node))
-                                     THEN NULL ELSE t.due_at END
+                           AND pawl_saga._is_decided(t.flow_uuid, t.node)) THEN NULL ELSE t.due_at END
                   FROM unnest(task_flows, task_nodes, task_counts, task_go) d(flow, node, n, go)
                  WHERE t.flow_uuid = d.flow AND t.node = d.node AND t.intention = 'REVERT'
-                RETURNING t.flow_uuid, t.node, t.state, t.blockers, t.due_at)
-            SELECT coalesce(array_agg(m.flow_uuid) FILTER (WHERE m.state IN ('PENDING', 'REVERTED', 'IGNORE')), '{}'),
-                   coalesce(array_agg(m.node) FILTER (WHERE m.state IN ('PENDING', 'REVERTED', 'IGNORE')), '{}'),
-                   array_agg(m.flow_uuid) FILTER (WHERE m.due_at IS NULL AND m.state IN ('SUCCESS', 'FAILURE'))
-              INTO flows, nodes, more FROM moved m WHERE m.blockers = 0;
-            began := began || more;
+                RETURNING t.flow_uuid, t.node, t.state, t.blockers, t.due_at
+            LOOP
+                CONTINUE WHEN moved.blockers <> 0;
+                IF moved.state IN ('PENDING', 'REVERTED', 'IGNORE') THEN
+                    flows := flows || moved.flow_uuid;
+                    nodes := nodes || moved.node;
+                ELSIF moved.due_at IS NULL AND moved.state IN ('SUCCESS', 'FAILURE') THEN
+                    began := began || moved.flow_uuid;
+                END IF;
+            END LOOP;
         END IF;
         IF other_flows IS NOT NULL THEN
-            WITH moved AS (
+            FOR moved IN
                 UPDATE pawl_saga.junctions j SET blockers = j.blockers - d.n
-                FROM unnest(other_flows, other_nodes, other_counts) d(flow, node, n)
+                  FROM unnest(other_flows, other_nodes, other_counts) d(flow, node, n)
                  WHERE j.flow_uuid = d.flow AND j.node = d.node AND j.backward
-                 RETURNING j.flow_uuid, j.node, j.blockers)
-            SELECT flows || coalesce(array_agg(m.flow_uuid), '{}'), nodes || coalesce(array_agg(m.node), '{}')
-            INTO flows, nodes FROM moved m WHERE m.blockers = 0;
+                RETURNING j.flow_uuid, j.node, j.blockers
+            LOOP
+                IF moved.blockers = 0 THEN
+                    flows := flows || moved.flow_uuid;
+                    nodes := nodes || moved.node;
+                END IF;
+            END LOOP;
         END IF;
         IF retry_flows IS NOT NULL THEN
             UPDATE pawl_saga.retries r SET blockers = r.blockers - d.n

@@ -11,6 +11,7 @@ SET plan_cache_mode = force_generic_plan
 AS $function$
 #variable_conflict use_column
 DECLARE
+    parts jsonb[];
     part jsonb;
     seen record;
 BEGIN
@@ -19,14 +20,15 @@ BEGIN
         WHERE f.flow_uuid IN (SELECT (e ->> 'flow_uuid')::uuid FROM jsonb_array_elements(results) e)
         ORDER BY f.flow_uuid FOR NO KEY UPDATE;
     -- of several elements for one task each is checked after the one before it
-    FOR part IN
-        SELECT jsonb_agg(d.said ORDER BY d.n)
-          FROM (SELECT e.said, e.n,
-              row_number() OVER (PARTITION BY (e.said ->> 'flow_uuid')::uuid,
-                  (e.said ->> 'node')::integer ORDER BY e.n) AS turn
-                  FROM jsonb_array_elements(results) WITH ORDINALITY e(said, n)) d
-         GROUP BY d.turn ORDER BY d.turn
-    LOOP
+    parts := ARRAY[results];
+    IF jsonb_array_length(results) > 1 THEN
+        parts := ARRAY(SELECT jsonb_agg(d.said ORDER BY d.n)
+                         FROM (SELECT e.said, e.n, row_number() OVER (PARTITION BY (e.said ->> 'flow_uuid')::uuid,
+                                   (e.said ->> 'node')::integer ORDER BY e.n) AS turn
+                                 FROM jsonb_array_elements(results) WITH ORDINALITY e(said, n)) d
+                        GROUP BY d.turn ORDER BY d.turn);
+    END IF;
+    FOREACH part IN ARRAY parts LOOP
         FOR seen IN
             SELECT array_agg(v.flow) AS flows, array_agg(v.node) AS nodes, array_agg(v.said) AS said, v.target,
             v.verdict
@@ -99,22 +101,17 @@ RETURNS TABLE (flow_uuid uuid, node integer, ok boolean, state text, problem tex
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $function$
-DECLARE
-    answers record;
 BEGIN
     FOR look IN 1..3 LOOP
         BEGIN
-            SELECT array_agg(r.flow_uuid) AS flows, array_agg(r.node) AS nodes, array_agg(r.ok) AS oks,
-                array_agg(r.state) AS states, array_agg(r.problem) AS problems
-              INTO answers FROM pawl_saga._report(results, worker) r;
-            EXIT;
+            RETURN QUERY SELECT r.* FROM pawl_saga._report(results, worker) r;
+            RETURN;
         EXCEPTION WHEN SQLSTATE 'PW005' THEN
             IF look = 3 THEN
                 RAISE;
             END IF;
         END;
     END LOOP;
-    RETURN QUERY SELECT a.* FROM unnest(answers.flows, answers.nodes, answers.oks, answers.states, answers.problems) a;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._report_all(jsonb, text) IS 'internal: pawl_saga.report, all or nothing';

@@ -32,7 +32,11 @@ const EventList* read_events(FunctionCallInfo fcinfo, int argument) {
         Datum* values;
         bool* nulls;
         int n;
-        deconstruct_array(PG_GETARG_ARRAYTYPE_P(argument), TEXTOID, -1, false, TYPALIGN_INT, &values, &nulls, &n);
+        ArrayType* array = PG_GETARG_ARRAYTYPE_P(argument);
+        if (ARR_NDIM(array) > 1)
+            ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("events must be a one-dimensional array"),
+                            errhint("events => '{first,second}'")));
+        deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &values, &nulls, &n);
         auto* list = static_cast<EventList*>(palloc0(sizeof(EventList)));
         if (n == 0)
             ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("events must not be empty"),

@@ -100,7 +100,7 @@ PAWL_FUNCTION(pawl_call_as_definer) {
         if (role == user)
             run(&call);
         else
-            with_rights_of(role, run, &call, Reach::confined);
+            with_rights_of(role, run, &call, Reach::confined_by_policies);
         fcinfo->isnull = call.is_null;
         return call.result;
     });

@@ -17,8 +17,10 @@ void with_rights_of(Oid role, Work work, void* argument, Reach reach) {
     int context;
     GetUserIdAndSecContext(&user, &context);
     const int settings = NewGUCNestLevel();
-    const int confined = reach == Reach::confined && role != user ? SECURITY_RESTRICTED_OPERATION : 0;
-    SetUserIdAndSecContext(role, context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_NOFORCE_RLS | confined);
+    const int confined = reach != Reach::whole && role != user ? SECURITY_RESTRICTED_OPERATION : 0;
+    const int inherited =
+        reach == Reach::confined_by_policies ? context & ~SECURITY_NOFORCE_RLS : context | SECURITY_NOFORCE_RLS;
+    SetUserIdAndSecContext(role, inherited | SECURITY_LOCAL_USERID_CHANGE | confined);
     set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
                       false);
     // Unknown row counts make plans look expensive, and compiling one would take longer than running it.

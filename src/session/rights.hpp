@@ -9,7 +9,8 @@ using Work = void (*)(void* argument);
 
 // How far code of another role reaches. confined: a security-restricted operation, which can leave nothing (deferred
 // triggers, held cursors) to run later as the caller. Maintenance is confined. The caller's own role never is.
-enum class Reach { whole, confined };
+// confined_by_policies: also by forced row security of the role's own tables, which maintenance looks past.
+enum class Reach { whole, confined, confined_by_policies };
 
 // Runs the work with the rights of a role and search_path pg_catalog. Use the table's owner where triggers may fire, so
 // that its code runs with its own rights. Settings that the work changes are restored.

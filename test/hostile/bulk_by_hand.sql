@@ -2,7 +2,7 @@
 \set QUIET 1
 set client_min_messages = error;
 select no_plan();
-create extension pawl_bulk;
+create extension if not exists pawl_bulk;
 create role byhand_worker in role pawl_worker;
 create role byhand_operator in role pawl_operator;
 create function public.fine(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table

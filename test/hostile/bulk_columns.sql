@@ -3,7 +3,7 @@
 \set QUIET 1
 set client_min_messages = error;
 select no_plan();
-create extension pawl_bulk;
+create extension if not exists pawl_bulk;
 
 -- every column of every table: a grant of a whole table, and a column that comes, is a difference
 create temporary table expected (role text, tab text, inserts text, updates text, others text);

@@ -2,7 +2,7 @@
 \set QUIET 1
 set client_min_messages = error;
 select no_plan();
-create extension pawl_bulk;
+create extension if not exists pawl_bulk;
 select pawl_bulk.define('{"name": "copied", "track_row_data": true, "steps": [{"name": "s", "kind": "signal", '
             '"handler": "none", "timeout": "1 day"}]}') is not null as ok;
 \set copied 'with (format csv, delimiter e\'\\x02\', quote e\'\\x01\')'

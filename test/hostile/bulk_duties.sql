@@ -2,7 +2,7 @@
 \set QUIET 1
 set client_min_messages = error;
 select no_plan();
-create extension pawl_bulk;
+create extension if not exists pawl_bulk;
 create function checked(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[])
     returns table (row_number text, code text, message text) language plpgsql as $$
 declare r jsonb;

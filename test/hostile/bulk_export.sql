@@ -3,7 +3,7 @@
 \set QUIET 1
 set client_min_messages = error;
 select no_plan();
-create extension pawl_bulk;
+create extension if not exists pawl_bulk;
 create function fine(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[])
     returns table (row_number bigint, message text) language sql as $$ select null::bigint, null::text where false $$;
 select pawl_bulk.define('{"name": "d", "track_row_data": true, "handler": "sql:public.fine"}') is not null as ok;

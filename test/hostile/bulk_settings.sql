@@ -2,7 +2,7 @@
 \set QUIET 1
 set client_min_messages = error;
 select no_plan();
-create extension pawl_bulk;
+create extension if not exists pawl_bulk;
 create function said(step jsonb, definition jsonb default '{}') returns text language plpgsql as $$
 declare state text; said text; detail text; hint text;
 begin

@@ -5,7 +5,10 @@
 set client_min_messages to warning;
 select no_plan();
 set statement_timeout = '10s';
-create extension pawl_dag; create extension pawl_bulk; create extension pawl_saga; create extension pawl_api;
+create extension if not exists pawl_dag;
+create extension if not exists pawl_bulk;
+create extension if not exists pawl_saga;
+create extension if not exists pawl_api;
 create role pawl_test_evil in role pawl_admin;
 create role pawl_test_watcher in role pawl_reader;
 grant create on schema public to pawl_test_evil;

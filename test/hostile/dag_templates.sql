@@ -3,7 +3,7 @@
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
-create extension pawl_dag;
+create extension if not exists pawl_dag;
 create function outcome(command text) returns text language plpgsql as $$
 declare message text; detail text; hint text;
 begin

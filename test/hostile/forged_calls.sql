@@ -4,8 +4,8 @@
 set client_min_messages = error;
 select no_plan();
 \ir ../pgtap/shared/dag.psql
-create extension pawl_bulk;
-create extension pawl_saga;
+create extension if not exists pawl_bulk;
+create extension if not exists pawl_saga;
 create role forged_worker in role pawl_worker;
 \ir include/work.psql
 select is(broken(), null, 'nothing is wrong before');

@@ -4,8 +4,8 @@
 set client_min_messages = warning;
 select no_plan();
 \ir ../pgtap/shared/dag.psql
-create extension pawl_bulk;
-create extension pawl_saga;
+create extension if not exists pawl_bulk;
+create extension if not exists pawl_saga;
 create role marks_worker login in role pawl_worker;
 create role marks_operator login in role pawl_operator;
 

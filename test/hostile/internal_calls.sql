@@ -2,10 +2,10 @@
 -- exist. An error or a result each time; never a crash, and nothing is written.
 \set QUIET 1
 set client_min_messages to error;
-create extension pawl_dag;
-create extension pawl_bulk;
-create extension pawl_saga;
-create extension pawl_api;
+create extension if not exists pawl_dag;
+create extension if not exists pawl_bulk;
+create extension if not exists pawl_saga;
+create extension if not exists pawl_api;
 select no_plan();
 create temp view granted as
 select p.oid, p.oid::regprocedure::text as signature, p.pronamespace::regnamespace || '.'

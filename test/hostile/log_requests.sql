@@ -4,8 +4,8 @@
 set client_min_messages = error;
 select no_plan();
 \ir ../pgtap/shared/dag.psql
-create extension pawl_bulk;
-create extension pawl_saga;
+create extension if not exists pawl_bulk;
+create extension if not exists pawl_saga;
 create role requests_worker in role pawl_worker;
 create role requests_operator in role pawl_operator;
 create role requests_reader in role pawl_reader;

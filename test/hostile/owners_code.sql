@@ -4,8 +4,8 @@
 \set QUIET 1
 set client_min_messages = error;
 select no_plan();
-create extension pawl_saga;
-create extension pawl_api;
+create extension if not exists pawl_saga;
+create extension if not exists pawl_api;
 create role code_villain in role pawl_admin;
 create role code_operator in role pawl_operator;
 create role code_inner in role code_villain;

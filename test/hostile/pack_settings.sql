@@ -3,9 +3,9 @@
 \set QUIET 1
 set client_min_messages = error;
 select no_plan();
-create extension pawl_dag;
-create extension pawl_bulk;
-create extension pawl_saga;
+create extension if not exists pawl_dag;
+create extension if not exists pawl_bulk;
+create extension if not exists pawl_saga;
 create function said(statement text) returns text language plpgsql as $$
 declare state text; said text; detail text; hint text;
 begin

@@ -2,10 +2,10 @@
 -- nothing yet of machine and table: each call is the first of a connection.
 \set QUIET 1
 set client_min_messages = error;
-create extension pawl_dag;
-create extension pawl_bulk;
-create extension pawl_saga;
-create extension pawl_api;
+create extension if not exists pawl_dag;
+create extension if not exists pawl_bulk;
+create extension if not exists pawl_saga;
+create extension if not exists pawl_api;
 create table labelled (id int primary key, state text not null, owner text);
 select pawl.define('labelled', $$stateDiagram-v2
     [*] --> a

@@ -3,10 +3,10 @@
 \set ECHO none
 \set QUIET 1
 set client_min_messages to warning;
-create extension pawl_dag;
-create extension pawl_bulk;
-create extension pawl_saga;
-create extension pawl_api;
+create extension if not exists pawl_dag;
+create extension if not exists pawl_bulk;
+create extension if not exists pawl_saga;
+create extension if not exists pawl_api;
 select no_plan();
 
 -- What the files say: one line a function.

@@ -3,7 +3,7 @@
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
-create extension pawl_saga;
+create extension if not exists pawl_saga;
 
 -- The rights, column by column.
 create table may (tab text, verb text, columns text[]);

@@ -2,7 +2,7 @@
 \set QUIET 1
 set client_min_messages = error;
 select no_plan();
-create extension pawl_saga;
+create extension if not exists pawl_saga;
 create role saga_decider_owner in role pawl_admin;
 create role saga_decider_worker in role pawl_operator;
 create schema hers authorization saga_decider_owner;

@@ -3,7 +3,7 @@
 \set QUIET 1
 set client_min_messages = error;
 select no_plan();
-create extension pawl_saga;
+create extension if not exists pawl_saga;
 create function poison(x jsonb) returns boolean language plpgsql as $$ begin
     if current_setting('test.cured', true) = 'on' then return true; end if;
     raise exception 'always' using errcode = '40001'; end $$;

@@ -238,6 +238,28 @@ select is((select array_agg(distinct what || ' ' || as_role) || count(*)::text f
 select is_empty($$select * from pawl.verify('theirs.kept')$$, 'the log is whole');
 delete from ran;
 
+-- Forced row security holds for its owner's functions as in a session of the owner.
+set role rights_definer;
+create table theirs.rows_of (tenant text);
+insert into theirs.rows_of values ('one'), ('two');
+alter table theirs.rows_of enable row level security;
+alter table theirs.rows_of force row level security;
+create policy one on theirs.rows_of using (tenant = 'one');
+create function theirs.counts(arguments jsonb) returns jsonb language sql as
+    $$ select to_jsonb(count(*)) from theirs.rows_of $$;
+create function theirs.sees(results jsonb) returns boolean language plpgsql as
+    $$ begin perform public.note('sees ' || count(*)) from theirs.rows_of; return true; end $$;
+select pawl_saga.define('{"flow": "graph", "name": "counts", "children": [{"task": "a", "execute":
+    "sql:theirs.counts"}, {"task": "b", "execute": "sql:theirs.counts"}],
+    "links": [{"from": "a", "to": "b", "decider": {"function": "theirs.sees"}}]}') \g /dev/null
+reset role;
+select pawl_saga.start('counts') as counts \gset
+select pawl_saga.run_sql_tasks() \g /dev/null
+select is((select array_agg(distinct result) from pawl_saga.tasks where flow_uuid = :'counts'), '{1}',
+    'a handler sees what the policies of its tables allow');
+select is((select array_agg(what) from ran), '{"sees 1"}', 'and so does a decider');
+delete from ran;
+
 -- No other role brings a function into a definition that is run for its definer.
 create function try(role name, statement text) returns text language plpgsql as $$
 begin

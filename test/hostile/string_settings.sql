@@ -3,8 +3,8 @@
 \set QUIET 1
 set client_min_messages = error;
 select no_plan();
-create extension pawl_dag;
-create extension pawl_bulk;
+create extension if not exists pawl_dag;
+create extension if not exists pawl_bulk;
 set standard_conforming_strings = off;
 set escape_string_warning = off;
 set array_nulls = off;

@@ -5,8 +5,8 @@
 set client_min_messages = error;
 select no_plan();
 \ir ../pgtap/shared/dag.psql
-create extension pawl_bulk;
-create extension pawl_saga;
+create extension if not exists pawl_bulk;
+create extension if not exists pawl_saga;
 create role written_worker in role pawl_worker;
 create role written_operator in role pawl_operator;
 create role written_reader in role pawl_reader;

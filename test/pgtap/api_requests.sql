@@ -3,7 +3,7 @@
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
-create extension pawl_api cascade;
+create extension if not exists pawl_api cascade;
 create role api_request_operator in role pawl_operator;
 create role api_request_other in role pawl_operator;
 create role api_request_super superuser;

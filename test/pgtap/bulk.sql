@@ -2,7 +2,7 @@
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
-create extension pawl_bulk;
+create extension if not exists pawl_bulk;
 create function run(turns int default 40) returns void language plpgsql as $$
 declare did bigint;
 begin

@@ -3,7 +3,7 @@
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
-create extension pawl_bulk;
+create extension if not exists pawl_bulk;
 create table called (row_number bigint, n int);
 grant insert, select on called to pawl_operator;
 create function worked(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[])

@@ -2,7 +2,7 @@
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
-create extension pawl_bulk;
+create extension if not exists pawl_bulk;
 create function rejecting(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[])
     returns table (row_number bigint, message text) language sql as
 $$ select n, 'no network' from unnest(row_numbers, rows) u(n, r) where r ->> 'x' = 'bad' $$;

@@ -2,7 +2,7 @@
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
-create extension pawl_bulk;
+create extension if not exists pawl_bulk;
 create table told (key text primary key, trigger text, status text, failed bigint, total bigint);
 create function told(notice jsonb) returns void language sql as $$
     insert into public.told values (notice ->> 'key', notice ->> 'trigger', notice ->> 'status',

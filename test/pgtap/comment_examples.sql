@@ -3,10 +3,10 @@
 \set QUIET 1
 set client_min_messages to error;
 select no_plan();
-create extension pawl_dag;
-create extension pawl_bulk;
-create extension pawl_saga;
-create extension pawl_api;
+create extension if not exists pawl_dag;
+create extension if not exists pawl_bulk;
+create extension if not exists pawl_saga;
+create extension if not exists pawl_api;
 
 select pawl.define('order', E'stateDiagram-v2\n[*] --> new\nnew --> paid : pay\npaid --> sent : send\n'
     'new --> void : cancel\nsent --> [*]\nvoid --> [*]');

@@ -5,7 +5,7 @@
 \set conformance `cat test/conformance/dag/task-transitions.json`
 \set conformance_steps `cat test/conformance/dag/step-transitions.json`
 set client_min_messages = warning;
-create extension pawl_dag;
+create extension if not exists pawl_dag;
 select no_plan();
 
 create table transition_case (machine text, event text, to_state text, from_states text[]);

@@ -84,9 +84,9 @@ select alike(outcome($$select pawl.definition('parents')$$), '42704 no machine i
     'where there is none');
 
 -- What the packs have attached can be printed and run as well.
-create extension pawl_dag;
-create extension pawl_saga;
-create extension pawl_bulk;
+create extension if not exists pawl_dag;
+create extension if not exists pawl_saga;
+create extension if not exists pawl_bulk;
 create table before_packs as
     select b.relation, b.state_column, to_jsonb(b) - '{enforced_at,events_since,extension}'::text[] as fact
     from pawl.binding b where extension is not null;

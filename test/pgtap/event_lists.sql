@@ -118,6 +118,8 @@ select lives_ok($$set local pawl.events = '{send,post}'; update document set sta
 select throws_ok($$select pawl.fire('document', 15, events => '{}')$$, '22023', 'events must not be empty',
     'an empty list of events is rejected');
 select throws_ok($$select pawl.fire('document', 15, events => array['write', null])$$, '22004', null, 'a null event');
+select throws_ok($$select pawl.fire('document', 15, events => array[array['write'], array['review']])$$, '22023',
+    'events must be a one-dimensional array', 'an array of arrays, as in the setting');
 select throws_ok($$select pawl.fire('document', 15, 'write', events => array['review'])$$, '22023', null,
     'fire with an event and a list of events is rejected');
 select throws_ok($$select pawl.fire('document', 15)$$, '22004', null,

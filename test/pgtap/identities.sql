@@ -3,9 +3,9 @@
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
-create extension pawl_dag;
-create extension pawl_saga;
-create extension pawl_bulk;
+create extension if not exists pawl_dag;
+create extension if not exists pawl_saga;
+create extension if not exists pawl_bulk;
 create function rejection(statement text) returns text language plpgsql as $$
 declare said text; detail text; hint text; code text;
 begin

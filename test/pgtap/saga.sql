@@ -3,7 +3,7 @@
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
-create extension pawl_saga;
+create extension if not exists pawl_saga;
 create function ok_step(a jsonb) returns jsonb language sql as 'select ''{"id": 7}''::jsonb';
 create function undo_step(a jsonb, done jsonb) returns jsonb language sql as 'select done -> ''result''';
 create function bad_step(a jsonb) returns jsonb

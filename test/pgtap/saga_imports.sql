@@ -3,7 +3,7 @@
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
-create extension pawl_saga;
+create extension if not exists pawl_saga;
 create function state(flow uuid) returns text language sql as $$
     select f.state || ': ' || string_agg(a.name || ' ' || a.state
         || case a.intention when 'EXECUTE' then '' when a.state then '' else '/' || a.intention end, ', '

@@ -2,7 +2,7 @@
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
-create extension pawl_saga;
+create extension if not exists pawl_saga;
 create function no(results jsonb) returns boolean language sql as $$ select false $$;
 create function public.intended(flow uuid, atom text) returns text language sql as $$
     select string_agg(i.to_intention

@@ -2,7 +2,7 @@
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
-create extension pawl_saga;
+create extension if not exists pawl_saga;
 create function state(flow uuid) returns text language sql as $$
     select f.state || ': ' || string_agg(a.name || ' ' || a.state, ', ' order by a.node) from pawl_saga.flows f
         join pawl_saga.atoms a using (flow_uuid) where f.flow_uuid = flow group by f.state $$;

@@ -4,7 +4,7 @@
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
-create extension pawl_saga;
+create extension if not exists pawl_saga;
 select pawl_saga.define('{"flow": "linear", "name": "pairs", "retry": {"retry": "Times", "name": "again", "attempts": '
         '2}, "children": [{"task": "a"}, {"task": "b"}]}') as d \gset
 set pawl.processor = 'w';

@@ -4,7 +4,7 @@
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
-create extension pawl_saga;
+create extension if not exists pawl_saga;
 select setseed(0.25) \g /dev/null
 -- 30 flows, or 60 with PAWL_LONG=1.
 \set long ''

@@ -2,7 +2,7 @@
 \set QUIET 1
 set client_min_messages = error;
 select no_plan();
-create extension pawl_saga;
+create extension if not exists pawl_saga;
 
 -- inject gives values for names that the task requires, and no others
 select pawl_saga.define('{"flow": "linear", "name": "i", "children": [

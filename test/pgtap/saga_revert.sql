@@ -1,7 +1,7 @@
 -- pawl_saga.revert: an operator has a flow undone, whatever state it is in.
 \set QUIET 1
 set client_min_messages = warning;
-create extension pawl_saga;
+create extension if not exists pawl_saga;
 select plan(24);
 create function public.f(a jsonb) returns jsonb language sql as $$ select '1'::jsonb $$;
 create function public.u(a jsonb, done jsonb) returns jsonb language sql as $$ select done -> 'result' $$;

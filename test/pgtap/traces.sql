@@ -1,10 +1,11 @@
 -- W3C trace context in SQL: which values are accepted, what goes into the log by every
 -- way of writing, which spans begin.
+set client_min_messages = warning;
 begin;
 select no_plan();
-create extension pawl_dag cascade;
-create extension pawl_saga;
-create extension pawl_bulk;
+create extension if not exists pawl_dag cascade;
+create extension if not exists pawl_saga;
+create extension if not exists pawl_bulk;
 
 select pawl.define('traced', 'stateDiagram-v2
     [*] --> a

@@ -20,9 +20,9 @@ select ok(pawl.is_transient('40001'), 'every role may ask');
 reset role;
 drop role nothing;
 
-create extension pawl_dag;
-create extension pawl_bulk;
-create extension pawl_saga;
+create extension if not exists pawl_dag;
+create extension if not exists pawl_bulk;
+create extension if not exists pawl_saga;
 create table trouble (code text);
 insert into trouble values (null);
 create function raise_trouble() returns void language plpgsql as $$

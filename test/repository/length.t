@@ -8,11 +8,7 @@ LIMIT = 400
 SUFFIXES = {'.awk', '.c', '.cpp', '.css', '.def', '.h', '.hpp', '.mk', '.mmd', '.pl', '.pm', '.psql', '.py', '.sh'}
 SUFFIXES |= {'.spec', '.sql', '.t', '.ts', '.tsx', ''}
 # Files that are longer, and why.
-LONGER = {
-    'bench/bulk.py': 'one measurement after the other, each a function that shares the set-up',
-    'sql/pawl_bulk/sql_rows.sql': 'its duties are being rewritten; to be split then',
-    'sql/pawl_dag/operate.sql': 'its duties are being rewritten; to be split then',
-}
+LONGER = {}
 
 
 def too_long(lengths, longer):

@@ -13,6 +13,8 @@ REVIEWED = {
     ('blocked_by_failures', 'error'): 'a task that failed',
     ('SUSPENDED', 'SUSPENDING'): 'a flow that was suspended',
     ('FAILURE', 'PENDING', 'SUSPENDED'): 'a flow that an operator runs: again only after a failure',
+    ('blocked_by_failures', 'cancelled', 'complete', 'error', 'pending', 'resolved_manually'):
+        'a task without an owner',
     ('evaluating_results', 'waiting_for_dependencies', 'waiting_for_retry'): 'a task whose steps are counted down',
     ('FAILURE', 'IGNORE', 'REVERTED', 'REVERT_FAILURE', 'SUCCESS'): 'an atom that rests',
     ('PENDING', 'REVERTED'): 'an atom with nothing to revert',

@@ -64,7 +64,7 @@ sub rows_of
 }
 
 my $number = 0;
-sub becomes
+sub reads_as
 {
 	my ($name, $bytes, $options, $expected, $database) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
@@ -77,48 +77,49 @@ sub becomes
 }
 
 # Dialects
-becomes('several lines in a field', qq{a,b\n1,"two\nlines\r\nand more"\n2,x\n}, [],
+reads_as('several lines in a field', qq{a,b\n1,"two\nlines\r\nand more"\n2,x\n}, [],
 	"2 a=1,b=two\nlines\r\nand more; 5 a=2,b=x");
-becomes('semicolons and apostrophes', qq{a;b\n'1;1';'it''s'\n}, [ '--delimiter', ';', '--quote', q(') ],
+reads_as('semicolons and apostrophes', qq{a;b\n'1;1';'it''s'\n}, [ '--delimiter', ';', '--quote', q(') ],
 	"2 a=1;1,b=it's");
-becomes('tabs.tsv', qq{a\tb\n1\t"2\t2"\n}, [], "2 a=1,b=2\t2");
-becomes('bars and no quotes', qq{a|b\n"1|5" disk\n"2|"x"\n}, [ '--delimiter', '|', '--quote', 'none' ],
+reads_as('tabs.tsv', qq{a\tb\n1\t"2\t2"\n}, [], "2 a=1,b=2\t2");
+reads_as('bars and no quotes', qq{a|b\n"1|5" disk\n"2|"x"\n}, [ '--delimiter', '|', '--quote', 'none' ],
 	'2 a="1,b=5" disk; 3 a="2,b="x"');
-becomes('escapes', qq{a,b\n"say \\"yes\\"\nand \\\\",2\n"a ""b""",\\"\n}, [ '--escape', '\\' ],
+reads_as('escapes', qq{a,b\n"say \\"yes\\"\nand \\\\",2\n"a ""b""",\\"\n}, [ '--escape', '\\' ],
 	qq{2 a=say "yes"\nand \\,b=2; 4 a=a "b",b=\\"});
-becomes('CRLF', "a,b\r\n1,2\r\n\r\n3,\"4\"\r\n", [], '2 a=1,b=2; 4 a=3,b=4');
-becomes('one line without an end', 'a,b', [ '--no-header', '--columns', 'x,y' ], '1 x=a,y=b');
-becomes('a header alone', "a,b\n", [], '');
-becomes('columns instead of a header, and other names for some', "a,b\n1,2\n", [ '--columns', 'c,d' ], '2 c=1,d=2');
-becomes('other names', "a,b\n1,2\n", [ '--rename', 'a=alpha' ], '2 alpha=1,b=2');
-becomes('fields too many and too few', "a,b\n1\n1,2,3\n\"x\"y,2\n", [],
+reads_as('CRLF', "a,b\r\n1,2\r\n\r\n3,\"4\"\r\n", [], '2 a=1,b=2; 4 a=3,b=4');
+reads_as('one line without an end', 'a,b', [ '--no-header', '--columns', 'x,y' ], '1 x=a,y=b');
+reads_as('a header alone', "a,b\n", [], '');
+reads_as('columns instead of a header, and other names for some', "a,b\n1,2\n", [ '--columns', 'c,d' ], '2 c=1,d=2');
+reads_as('other names', "a,b\n1,2\n", [ '--rename', 'a=alpha' ], '2 alpha=1,b=2');
+reads_as('fields too many and too few', "a,b\n1\n1,2,3\n\"x\"y,2\n", [],
 	'2 1 !1 fields where there are 2 columns; 3 1,2,3 !3 fields where there are 2 columns; 4 "x"y,2 !text follows a '
 	. 'closing quote');
-becomes('an open quote', qq{a\n"1\n2\n}, [], qq{2 "1 !a quote is not closed; 3 a=2});
+reads_as('an open quote', qq{a\n"1\n2\n}, [], qq{2 "1 !a quote is not closed; 3 a=2});
 
 # Encodings
-becomes('a byte order mark', "\xEF\xBB\xBFa,b\n\xC3\xA9,2\n", [], "2 a=\x{E9},b=2");
-becomes('UTF-16, by its mark', "\xFF\xFE" . Encode::encode('UTF-16LE', "a,b\n\x{E9}\x{20AC},\x{1F600}\n"), [],
+reads_as('a byte order mark', "\xEF\xBB\xBFa,b\n\xC3\xA9,2\n", [], "2 a=\x{E9},b=2");
+reads_as('UTF-16, by its mark', "\xFF\xFE" . Encode::encode('UTF-16LE', "a,b\n\x{E9}\x{20AC},\x{1F600}\n"), [],
 	"2 a=\x{E9}\x{20AC},b=\x{1F600}");
-becomes('UTF-16 the other way round', "\xFE\xFF" . Encode::encode('UTF-16BE', "a\n\x{E9}\n"), [], "2 a=\x{E9}");
-becomes('UTF-16 without a mark, half a pair and an odd byte', Encode::encode('UTF-16LE', "a\nx") . "\x00\xD8"
+reads_as('UTF-16 the other way round', "\xFE\xFF" . Encode::encode('UTF-16BE', "a\n\x{E9}\n"), [], "2 a=\x{E9}");
+reads_as('UTF-16 without a mark, half a pair and an odd byte', Encode::encode('UTF-16LE', "a\nx") . "\x00\xD8"
 	. Encode::encode('UTF-16LE', "y\ngood\n") . 'z', [ '--encoding', 'utf-16le' ],
 	"2 x\\xFFy !the row has bytes that are no characters; 3 a=good; 4 \\xFF !the row has bytes that are no characters");
-becomes('Latin-1', "a\nz\xE9\n", [ '--encoding', 'latin1' ], "2 a=z\x{E9}");
-becomes('bytes that are no UTF-8', "a\nz\xE9\nfine\n", [],
+reads_as('Latin-1', "a\nz\xE9\n", [ '--encoding', 'latin1' ], "2 a=z\x{E9}");
+reads_as('bytes that are no UTF-8', "a\nz\xE9\nfine\n", [],
 	'2 z\\xE9 !the row has bytes that are no characters; 3 a=fine');
-becomes('NUL', "a\nx\0y\nfine\n", [], '2 x\\x00y !the row has bytes that are no characters; 3 a=fine');
-becomes('what Latin-1 has, into a database in Latin-1', "a\nz\xC3\xA9\n", [], "2 a=z\x{E9}", 'narrow');
-becomes('what it does not have is an error of the row', "a\nz\xE2\x82\xAC\xC3\xA9\nfine\n", [],
+reads_as('NUL', "a\nx\0y\nfine\n", [], '2 x\\x00y !the row has bytes that are no characters; 3 a=fine');
+reads_as('what Latin-1 has, into a database in Latin-1', "a\nz\xC3\xA9\n", [], "2 a=z\x{E9}", 'narrow');
+reads_as('what it does not have is an error of the row', "a\nz\xE2\x82\xAC\xC3\xA9\nfine\n", [],
 	"2 z\\u{20AC}\x{E9} !the row has characters that the database's encoding, LATIN1, does not have; 3 a=fine",
 	'narrow');
 
 # JSON
-becomes('lines.jsonl', qq({"a": "1\\n"}\r\n\n{"a": 2}), [], "1 a=1\n; 3 a=2");
-becomes('array.json', qq(\xEF\xBB\xBF[{"a": 1},\n {"a": "],\\"",\n "b": [1, {}]}\n]\n), [], '1 a=1; 2 a=],",b=[1, {}]');
-becomes('no_rows.json', '[]', [], '');
-becomes('nothing.ndjson', '', [], '');
-becomes('nothing, with columns', '', [ '--no-header', '--columns', 'a' ], '');
+reads_as('lines.jsonl', qq({"a": "1\\n"}\r\n\n{"a": 2}), [], "1 a=1\n; 3 a=2");
+reads_as('array.json', qq(\xEF\xBB\xBF[{"a": 1},\n {"a": "],\\"",\n "b": [1, {}]}\n]\n), [],
+	'1 a=1; 2 a=],",b=[1, {}]');
+reads_as('no_rows.json', '[]', [], '');
+reads_as('nothing.ndjson', '', [], '');
+reads_as('nothing, with columns', '', [ '--no-header', '--columns', 'a' ], '');
 
 # gzip of each, from a file and from standard input
 for my $case ([ 'csv', "a,b\n1,\"x\ny\"\n", "2 a=1,b=x\ny" ], [ 'ndjson', qq({"a": 1}\n), '1 a=1' ],
@@ -149,9 +150,9 @@ is(rows_of('wide', $long->{operation}),
 	'2 a=1,b=2; 3 ' . $many . ' !the row is longer than 1048576 bytes; 4 a=3,b=4; 5 "open,' . substr($many, 6)
 		. ' !the row is longer than 1048576 bytes; 6 a=5,b=6',
 	'a line of 100 MB is one malformed row, with its beginning');
-becomes('elements.json', '[{"a": 1}, {"a": "' . 'y' x 2000 . '"}, {"a": 3}]', [ '--longest-row', 1000 ],
+reads_as('elements.json', '[{"a": 1}, {"a": "' . 'y' x 2000 . '"}, {"a": 3}]', [ '--longest-row', 1000 ],
 	'1 a=1; 1 {"a": "' . 'y' x 993 . ' !the row is longer than 1000 bytes; 1 a=3');
-becomes('a long row that is allowed', "a\n" . 'y' x 2_000_000 . "\n", [ '--longest-row', 3_000_000 ],
+reads_as('a long row that is allowed', "a\n" . 'y' x 2_000_000 . "\n", [ '--longest-row', 3_000_000 ],
 	'2 a=' . 'y' x 2_000_000);
 
 # Rejected input leaves nothing.

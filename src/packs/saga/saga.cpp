@@ -50,7 +50,7 @@ Oid function_of(const char* function) {
 void ask(Oid role, Question* question) {
     const Following suspended = suspend_following();
     PG_TRY();
-    { with_rights_of(role, put, question, Reach::confined); }
+    { with_rights_of(role, put, question, Reach::confined_by_policies); }
     PG_FINALLY();
     { resume_following(suspended); }
     PG_END_TRY();

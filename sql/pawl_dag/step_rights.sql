@@ -1,0 +1,58 @@
+-- What no plain UPDATE of a step does: the work of SQL functions, and several transitions at once.
+
+-- Work of SQL functions is theirs: it is begun and ended by roles that may run them.
+CREATE FUNCTION pawl_dag._runs_sql() RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT has_function_privilege(current_user, 'pawl_dag.run_sql_steps(integer)', 'EXECUTE')
+$function$;
+COMMENT ON FUNCTION pawl_dag._runs_sql() IS 'internal: the current user may run SQL functions';
+
+-- A lease that is over ends by pawl.reap, which all may call.
+CREATE FUNCTION pawl_dag._sql_step_by_sql() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
+BEGIN
+    IF (OLD.lease_until <= clock_timestamp()
+            AND NEW.state NOT IN ('enqueued_for_orchestration', 'enqueued_as_error_for_orchestration')
+            AND coalesce(NEW.worker_uuid, OLD.worker_uuid) = OLD.worker_uuid
+            AND coalesce(NEW.lease_until, OLD.lease_until) = OLD.lease_until) IS NOT TRUE THEN
+        PERFORM pawl.raise('42501', format('permission denied to change step "%s" of task %s', NEW.name,
+            NEW.task_uuid), 'Its handler is a SQL function; only roles that may run these begin and end it.',
+            'select * from pawl_dag.run_sql_steps()');
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._sql_step_by_sql() IS
+'internal: rejects changes of steps of SQL functions by roles that may not run these; 42501';
+CREATE TRIGGER by_sql_function BEFORE UPDATE ON pawl_dag.steps
+    FOR EACH ROW WHEN (NEW.namespace = 'sql:' AND (OLD.state = 'in_progress' OR NEW.state = 'in_progress')
+        AND NOT pawl_dag._runs_sql())
+    EXECUTE FUNCTION pawl_dag._sql_step_by_sql();
+
+-- Triggers look at the states before and after a statement, as if it took one transition.
+CREATE FUNCTION pawl_dag._one_by_one() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,
+        'pawl_dag.tasks', 'pawl_dag.steps');
+BEGIN
+    PERFORM pawl.raise('0A000', format('rows of pawl_dag.%s take one transition at a time', TG_TABLE_NAME),
+        'The statement lists several events.', 'one UPDATE for each event');
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._one_by_one() IS 'internal: rejects lists of events; 0A000';
+CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_dag.tasks
+    FOR EACH ROW WHEN (NOT pawl_dag._orchestrating() AND pawl.takes_list('pawl_dag.tasks'))
+    EXECUTE FUNCTION pawl_dag._one_by_one();
+CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_dag.steps
+    FOR EACH ROW WHEN (NOT pawl_dag._orchestrating() AND pawl.takes_list('pawl_dag.steps'))
+    EXECUTE FUNCTION pawl_dag._one_by_one();
