@@ -35,15 +35,16 @@ enum class StepColumn {
     next_retry_at,
     result,
     error,
+    queue,
     unsatisfied_parents,
     total_parents,
     level
 };
-Table<14> steps = {
-    "steps",
-    {"state", "permanent", "retryable", "attempts", "max_attempts", "last_attempted_at", "last_failure_at",
-     "backoff_request", "next_retry_at", "result", "error", "unsatisfied_parents", "total_parents", "level"},
-    {}};
+Table<15> steps = {"steps",
+                   {"state", "permanent", "retryable", "attempts", "max_attempts", "last_attempted_at",
+                    "last_failure_at", "backoff_request", "next_retry_at", "result", "error", "namespace",
+                    "unsatisfied_parents", "total_parents", "level"},
+                   {}};
 
 // The schema is the extension's, so that no other table has this name. Ereports.
 bool is_table(Relation relation, const char* name) {
@@ -195,7 +196,7 @@ private:
 };
 
 using TaskUpdate = Update<TaskColumn, 14>;
-using StepUpdate = Update<StepColumn, 14>;
+using StepUpdate = Update<StepColumn, 15>;
 
 bool is_final_or_still(std::string_view state) {
     return state == "pending" || state == "blocked_by_failures" || state == "complete" || state == "error" ||
@@ -262,6 +263,17 @@ bool is_enqueued(const StepUpdate& step) {
     return step.was("pending") && step.is("enqueued");
 }
 
+// Whether the work of a SQL function begins or ends.
+bool is_work_of_sql(const StepUpdate& step) {
+    return (step.was("in_progress") || step.is("in_progress")) && step.has(StepColumn::queue) &&
+           pg::view(DatumGetTextPP(step.value(StepColumn::queue))) == "sql:";
+}
+
+bool runs_sql() {
+    return DatumGetBool(OidFunctionCall0(LookupFuncName(
+        list_make2(makeString(pstrdup("pawl_dag")), makeString(pstrdup("_runs_sql"))), 0, nullptr, false)));
+}
+
 bool is_operators(const StepUpdate& step) {
     return step.changes_state() && (step.is("cancelled") || step.is("resolved_manually") || step.was("error") ||
                                     (step.is("complete") && !step.was("enqueued_for_orchestration")));
@@ -297,6 +309,7 @@ HeapTuple entered(const StepUpdate& step, HeapTuple row, TupleDesc descriptor) {
 }
 
 HeapTuple check_step(const StepUpdate& step, HeapTuple row, TupleDesc descriptor, bool orchestrated) {
+    if (is_work_of_sql(step) && !runs_sql()) step.fire("_sql_step_by_sql");
     if (!orchestrated && writes_kept(step)) step.fire("_step_by_sql");
     if (needs_condition(step)) step.fire("_needs_condition");
     if (!orchestrated && is_enqueued(step)) step.fire("_enqueued_by_sql");
