@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """A worker that waits until it is woken, through libpq itself: it tells what it did when its standard input is closed.
 
-    waiter.py TABLE CHECK [NAP]  sleep, look (the query CHECK, one number: how much there was), wait for a notification,
-                                 be awake, again; with NAP,
-                                  it naps for so many seconds, and looks once more, before it sleeps; after it was woken
-                                  in vain, several times, each twice as long
-    waiter.py - CHECK SECONDS    the same without sleeping: where nothing was found it looks again after so many seconds
+    waiter.py TABLE CHECK [NAP]
+
+It sleeps, looks (the query CHECK, one number: how much there was), waits for a notification, is awake, and so on. With
+NAP it naps for so many seconds and looks once more before it sleeps; after it was woken in vain several times, each nap
+is twice as long.
+
+    waiter.py - CHECK SECONDS
+
+The same without sleeping: where nothing was found it looks again after so many seconds.
 
 Prints "<looks> <found> <woken> <late>": late counts the waits of five seconds that ended without a notification though
 there was work.
