@@ -30,10 +30,6 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._sql_step_by_sql() IS
 'internal: rejects changes of steps of SQL functions by roles that may not run these; 42501';
-CREATE TRIGGER by_sql_function BEFORE UPDATE ON pawl_dag.steps
-    FOR EACH ROW WHEN (NEW.namespace = 'sql:' AND (OLD.state = 'in_progress' OR NEW.state = 'in_progress')
-        AND NOT pawl_dag._runs_sql())
-    EXECUTE FUNCTION pawl_dag._sql_step_by_sql();
 
 -- Triggers look at the states before and after a statement, as if it took one transition.
 CREATE FUNCTION pawl_dag._one_by_one() RETURNS trigger
