@@ -64,8 +64,6 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._task_entered() IS 'internal: what a task remembers of the state it enters';
-CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_saga.tasks
-    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION pawl_saga._task_entered();
 
 -- Workers write results with the state that they belong to, and nowhere else; what is
 -- ignored or begins anew is not theirs to say.
@@ -102,21 +100,6 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._task_kept() IS
 'internal: keeps what workers may not change though they may write the column; 42501, PW004, PW005';
-CREATE TRIGGER kept_state BEFORE UPDATE OF state ON pawl_saga.tasks
-    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
-        AND (NEW.state OPERATOR(pg_catalog.=) 'IGNORE' OR NEW.state OPERATOR(pg_catalog.=) 'PENDING'))
-    EXECUTE FUNCTION pawl_saga._task_kept();
-CREATE TRIGGER kept_outcome BEFORE UPDATE OF result, failure, revert_result, revert_failure ON pawl_saga.tasks
-    FOR EACH ROW WHEN (OLD.state IS NOT DISTINCT FROM NEW.state
-                       AND (OLD.result IS DISTINCT FROM NEW.result OR OLD.failure IS DISTINCT FROM NEW.failure
-                            OR OLD.revert_result IS DISTINCT FROM NEW.revert_result
-                            OR OLD.revert_failure IS DISTINCT FROM NEW.revert_failure))
-    EXECUTE FUNCTION pawl_saga._task_kept();
-CREATE TRIGGER kept_progress BEFORE UPDATE OF progress, progress_details ON pawl_saga.tasks
-    FOR EACH ROW WHEN (OLD.state IS NOT DISTINCT FROM NEW.state
-                       AND (OLD.progress IS DISTINCT FROM NEW.progress
-                           OR OLD.progress_details IS DISTINCT FROM NEW.progress_details))
-    EXECUTE FUNCTION pawl_saga._task_kept();
 
 -- Work of SQL functions is theirs: it is begun and ended by roles that may run them.
 CREATE FUNCTION pawl_saga._runs_sql() RETURNS boolean
@@ -147,11 +130,6 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._sql_task_by_sql() IS
 'internal: rejects changes of tasks of SQL functions by roles that may not run these; 42501';
-CREATE TRIGGER by_sql_function BEFORE UPDATE ON pawl_saga.tasks
-    FOR EACH ROW WHEN (NEW.queue OPERATOR(pg_catalog.=) 'sql:'
-        AND (OLD.state = ANY ('{RUNNING,REVERTING}') OR NEW.state = ANY ('{RUNNING,REVERTING}'))
-        AND NOT pawl_saga._runs_sql())
-    EXECUTE FUNCTION pawl_saga._sql_task_by_sql();
 
 -- A lost worker is the only move of a task from a state to itself.
 CREATE FUNCTION pawl_saga._worker_lost() RETURNS trigger
@@ -169,9 +147,13 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._worker_lost() IS 'internal: counts the workers that were lost with a task';
-CREATE TRIGGER lost BEFORE UPDATE OF state ON pawl_saga.tasks
-    FOR EACH ROW WHEN (OLD.state IS NOT DISTINCT FROM NEW.state AND OLD.worker IS NOT NULL)
-    EXECUTE FUNCTION pawl_saga._worker_lost();
+
+-- Calls, of the functions above, those that a row needs (src/packs/saga/task_trigger.cpp).
+CREATE FUNCTION pawl_saga._task_written() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_saga_task_written';
+COMMENT ON FUNCTION pawl_saga._task_written() IS 'internal: the checks of an updated task, and what it remembers';
+CREATE TRIGGER written BEFORE UPDATE ON pawl_saga.tasks
+    FOR EACH ROW EXECUTE FUNCTION pawl_saga._task_written();
 
 -- What follows from the ends of atoms, which are ordered by flow and node. of_tasks: they are tasks, else retries.
 -- by_duty: a failure among them is no report of its worker.

@@ -93,7 +93,9 @@ select is_empty($$select * from named n
     where relation is null or not exists (select from pg_trigger t join pg_proc p on p.oid = t.tgfoid
         where t.tgrelid = n.relation and (t.tgfoid = n.oid
             or p.prosrc in ('pawl_dag_task_written', 'pawl_dag_step_written', 'pawl_dag_steps_written')
-                and n.signature ~ '_(by_sql|needs_condition|operators_only|task_entered|steps_moved)\('))$$,
+                and n.signature ~ '_(by_sql|needs_condition|operators_only|task_entered|steps_moved)\('
+            or p.prosrc = 'pawl_saga_task_written'
+                and n.signature ~ '_(by_sql|task_entered|task_kept|worker_lost)\('))$$,
                 'the tables that it names have such a trigger');
 select is_empty($$select t.tgrelid::regclass, t.tgname from pg_trigger t
     join function f on f.oid = t.tgfoid and f.language = 'plpgsql' and f.returns = 'trigger'
