@@ -109,6 +109,14 @@ select throws_ok(
         format('insert into pawl_bulk.validations (operation, row_number, state) values (%L, 1, ''Completed'')',
     :'o'), '42501', null, 'validation records are written by the duty');
 set role columns_operator;
+select throws_ok(
+        format('insert into pawl_bulk.validations (operation, row_number, state) values (%L, 1, ''Completed'')',
+    :'o'), '42501', null, 'also by an operator');
+reset role;
+select throws_ok(
+        format('insert into pawl_bulk.validations (operation, row_number, state) values (%L, 1, ''Completed'')',
+    :'o'), 'PW003', null, 'and not before the operation validates its rows, by no role at all');
+set role columns_operator;
 select pawl_bulk.advance() is not null as ok;
 set role columns_worker;
 select throws_ok(
