@@ -90,7 +90,7 @@ SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
-    SELECT jsonb_build_object('operation', c.operation, 'notice', c.notice, 'token', c.fence)
+    SELECT jsonb_build_object('operation', c.operation, 'notice', c.notice, 'token', c.token)
       FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', worker, lease, 1, 'sql') c
 $function$;
 COMMENT ON FUNCTION pawl_bulk._take_notice(text, interval) IS
@@ -112,7 +112,7 @@ BEGIN
     PERFORM set_config('pawl.processor', worker, true);
     UPDATE pawl_bulk.notices x SET lease_until = clock_timestamp() + interval '1 day'
      WHERE x.operation = (n ->> 'operation')::uuid AND x.notice = (n ->> 'notice')::uuid AND x.state = 'leased'
-         AND x.fence = (n ->> 'token')::bigint AND x.lease_until > clock_timestamp() RETURNING x.* INTO held;
+         AND x.token = (n ->> 'token')::bigint AND x.lease_until > clock_timestamp() RETURNING x.* INTO held;
     PERFORM set_config('pawl.processor', caller, true);
     IF held.notice IS NULL THEN
         RETURN 0;
@@ -168,7 +168,7 @@ BEGIN
             'select * from pawl_bulk.run_sql_notices()');
     END IF;
     PERFORM FROM pawl.fire_due('pawl_bulk.notices', greatest(batch, 100));
-    RETURN QUERY SELECT c.operation, c.notice, c.fence, c.tries, c.target, c.payload, c.lease_until
+    RETURN QUERY SELECT c.operation, c.notice, c.token, c.tries, c.target, c.payload, c.lease_until
                    FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', claim_notices.worker, claim_notices.lease, batch,
                        claim_notices.channel) c;
 END
@@ -214,7 +214,7 @@ BEGIN
         problem := NULL;
         SELECT x.* INTO n FROM pawl_bulk.notices x
             WHERE x.operation = said.operation AND x.notice = said.notice FOR UPDATE;
-        IF (n.state = 'leased' AND n.worker = report_notices.worker AND n.fence = said.token
+        IF (n.state = 'leased' AND n.worker = report_notices.worker AND n.token = said.token
                 AND n.lease_until > clock_timestamp()) IS NOT TRUE THEN
             problem := lost;
         ELSE

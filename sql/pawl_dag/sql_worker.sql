@@ -88,7 +88,7 @@ LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.token = ''
 AS $function$
-    SELECT jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'token', c.fence)
+    SELECT jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'token', c.token)
       FROM pawl.claim(NULL::pawl_dag.steps, 'Start', worker, lease, 1, 'sql:') c
 $function$;
 COMMENT ON FUNCTION pawl_dag._take_sql_step(text, interval) IS
@@ -108,7 +108,7 @@ BEGIN
     PERFORM set_config('pawl.processor', worker, true);
     UPDATE pawl_dag.steps s SET lease_until = clock_timestamp() + interval '1 day'
      WHERE s.task_uuid = (step ->> 'task_uuid')::uuid AND s.step_uuid = (step ->> 'step_uuid')::uuid
-         AND s.state = 'in_progress' AND s.fence = (step ->> 'token')::bigint AND s.lease_until > clock_timestamp()
+         AND s.state = 'in_progress' AND s.token = (step ->> 'token')::bigint AND s.lease_until > clock_timestamp()
     RETURNING s.* INTO held;
     PERFORM set_config('pawl.processor', caller, true);
     IF held.step_uuid IS NULL THEN
@@ -139,7 +139,7 @@ BEGIN
     UPDATE pawl_dag.steps s SET state = 'enqueued_as_error_for_orchestration',
            error = jsonb_build_object('message', said, 'sqlstate', code), permanent = false
      WHERE s.task_uuid = (step ->> 'task_uuid')::uuid AND s.step_uuid = (step ->> 'step_uuid')::uuid
-       AND s.state = 'in_progress' AND s.fence = (step ->> 'token')::bigint AND s.lease_until > clock_timestamp();
+       AND s.state = 'in_progress' AND s.token = (step ->> 'token')::bigint AND s.lease_until > clock_timestamp();
 EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
     RAISE WARNING 'step % of task % waits until its lease expires: %', step ->> 'step_uuid', step ->> 'task_uuid',
         SQLERRM;

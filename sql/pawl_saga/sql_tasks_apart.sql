@@ -21,7 +21,7 @@ BEGIN
     PERFORM set_config('pawl.processor', worker, true);
     UPDATE pawl_saga.tasks t SET lease_until = clock_timestamp() + interval '1 day'
      WHERE t.flow_uuid = (work ->> 'flow_uuid')::uuid AND t.node = (work ->> 'node')::integer
-         AND t.fence = (work ->> 'fence')::bigint
+         AND t.token = (work ->> 'token')::bigint
        AND t.state = CASE work ->> 'action' WHEN 'execute' THEN 'RUNNING' ELSE 'REVERTING' END
        AND t.lease_until > clock_timestamp();
     IF FOUND THEN
@@ -76,7 +76,7 @@ BEGIN
     PERFORM set_config('pawl.processor', worker, true);
     IF work ? 'action' THEN
         PERFORM pawl_saga._task_raised((work ->> 'flow_uuid')::uuid, (work ->> 'node')::integer,
-            (work ->> 'fence')::bigint, 'work_sql_tasks', code, said);
+            (work ->> 'token')::bigint, 'work_sql_tasks', code, said);
     ELSE
         PERFORM pawl_saga._question_raised(jsonb_populate_record(NULL::pawl_saga.questions, work), 'work_sql_tasks',
             code, said, pawl.is_transient(code) AND code NOT LIKE '40%');
