@@ -7,12 +7,12 @@ select no_plan();
 -- Errors that a handler passes on, and those that are a function's own.
 create function passed_on(codes text[]) returns text[] language sql as
     $$ select array_agg(c order by c) from unnest(codes) c where pawl.must_reraise(c) $$;
-\set codes '{08006,40001,40002,40P01,53200,55P03,57014,57P01,57P04,22012,42501,PW001}'
-select is(passed_on(:'codes'), '{08006,53200,55P03,57014,57P01}', 'what the server lacks is passed on');
+\set codes '{08006,40001,40002,40003,40P01,53200,55P03,57014,57P01,57P04,22012,42501,PW001}'
+select is(passed_on(:'codes'), '{08006,40003,53200,55P03,57014,57P01}', 'what the server lacks is passed on');
 begin isolation level repeatable read;
 select passed_on(:'codes') as repeatable \gset
 commit;
-select is(:'repeatable'::text, '{08006,40001,40P01,53200,55P03,57014,57P01}', 'and conflicts under one snapshot');
+select is(:'repeatable'::text, '{08006,40001,40003,40P01,53200,55P03,57014,57P01}', 'and conflicts under one snapshot');
 select is(pawl.must_reraise(null), null, 'null for null');
 
 -- One call.
@@ -47,7 +47,7 @@ exception when others then
 end $$;
 select is(called('public.add_up', '1', '2'), '3 null 0', 'a function of two arguments');
 select is(called('public.one', '7'), '7 null 0', 'of one, whose result is made JSON');
-select is(called('public.three', '1', null, '"x"'), '[1, null, "x"] null 0', 'of three');
+select is(called('public.three', '1', null, '"x"'), '[1, null, "x"] null 0', 'and one of three');
 select is(called('public.nothing', '1'), 'null null 0', 'null is a result');
 select is(called('public.absent', '1'), 'null {"detail": "Its name must include the schema.", "message": '
     '"no function public.absent(jsonb)", "sqlstate": "42883"} 0', 'a function that is not there is a problem');
@@ -57,7 +57,8 @@ select is(called('public.fails', '"22012"', '9'),
     'null {"detail": "and why", "message": "try 1", "sqlstate": "22012"} 0', 'an error is a problem, tried once');
 select is(called('public.fails', '"P0004"', '9'), 'null {"message": "try 1", "sqlstate": "P0004"} 0', 'so is ASSERT');
 select is(called('public.fails', '"40001"', '3'), '4 null 1', 'a conflict is tried again; what it had done is gone');
-select is(called('public.fails', '"40P01"', '9'), 'null {"message": "try 6", "sqlstate": "40P01"} 0', 'six times');
+select is(called('public.fails', '"40P01"', '9'), 'null {"message": "try 6", "sqlstate": "40P01"} 0',
+    'but no more than six times');
 select is(called('public.fails', '"40002"', '9'), 'null {"message": "try 1", "sqlstate": "40002"} 0',
     'a constraint that does not hold is no conflict');
 select is(called('public.fails', '"53200"', '9'), '53200 try 1', 'what the server lacks is raised');
@@ -119,19 +120,19 @@ create function ended() returns text[] language sql as
     $$ select array_agg(concat_ws(' ', job, state, tries, said) order by job) from public.jobs $$;
 
 call start('(1, null, 0), (2, ''lost'', 0)');
-call pawl.claim_and_run(:statements, :failed, 'p', '1 min', 10, null) \gset
+call pawl.claim_and_run(:statements, :failed, 'p', '1 min', 10, null, '1 h') \gset
 select is(:'done'::text, '1', 'what is lost does not count');
 select is(told(), '{"claim p 00:01:00 10 after ","run 1 in pg_catalog, pg_temp",claim p 00:01:00 9 after 1,'
     '"run 2 in pg_catalog, pg_temp",claim p 00:01:00 9 after 2}', 'claims know what is left, and what was before');
 call start('(1, null, 0), (2, null, 0), (3, null, 0)');
-call pawl.claim_and_run(:statements, :failed, 'p', '1 min', 2, null) \gset
+call pawl.claim_and_run(:statements, :failed, 'p', '1 min', 2, null, '1 h') \gset
 select is(:'done' || ended()::text, '2{"1 done 1","2 done 2","3 new 0"}', 'no more than a batch');
 call start('(1, ''40001'', 5), (2, null, 0)');
-call pawl.claim_and_run(:statements, :failed, 'p', '1 min', 10, null) \gset
+call pawl.claim_and_run(:statements, :failed, 'p', '1 min', 10, null, '1 h') \gset
 select is(:'done' || ended()::text, '2{"1 done 6","2 done 7"}', 'a transient error is tried again, five times');
 select is((select count(*) from lines where what ~ '^run 1 '), 1::bigint, 'what a failed try did is gone');
 call start('(1, ''40001'', 6), (2, ''53200'', 12), (3, ''22012'', 99), (4, null, 0)');
-call pawl.claim_and_run(:statements, :failed, 'p', '1 min', 10, null) \gset
+call pawl.claim_and_run(:statements, :failed, 'p', '1 min', 10, null, '1 h') \gset
 select is(:'done' || ended()::text, '1{"1 failed 6 job 1","2 failed 12 job 2","3 failed 13 job 3","4 done 14"}',
     'then it has failed, as with any other error at once, and the next has its turn');
 select is((select array_agg(what order by line) from lines where what ~ 'failed'), '{failed p 40001 job 1,'
@@ -141,15 +142,15 @@ select is((select array_agg(what order by line) from lines where what ~ 'failed'
 call start('(1, ''22012'', 9), (2, null, 0)');
 \set ON_ERROR_STOP 0
 \set VERBOSITY sqlstate
-call pawl.claim_and_run(:statements, null, 'p', '1 min', 10, null) \g /dev/null
+call pawl.claim_and_run(:statements, null, 'p', '1 min', 10, null, '1 h') \g /dev/null
 select is(:'LAST_ERROR_SQLSTATE'::text, '22012', 'an error is raised');
 select is(ended(), '{"1 claimed 0","2 new 0"}', 'the work stays claimed, the next unclaimed');
 call start('(1, ''40001'', 9), (2, null, 0)');
-call pawl.claim_and_run(:statements, null, 'p', '1 min', 10, null) \g /dev/null
+call pawl.claim_and_run(:statements, null, 'p', '1 min', 10, null, '1 h') \g /dev/null
 select is(:'LAST_ERROR_SQLSTATE'::text, '40001', 'a transient one as well');
 select is(nextval('clock'), 7::bigint, 'after six tries');
 begin;
-call pawl.claim_and_run(:statements, null, 'p', '1 min', 10, null) \g /dev/null
+call pawl.claim_and_run(:statements, null, 'p', '1 min', 10, null, '1 h') \g /dev/null
 rollback;
 select is(:'LAST_ERROR_SQLSTATE'::text, '2D000', 'it cannot run inside a transaction');
 set role pawl_worker;

@@ -2,12 +2,7 @@
 -- duty that claims, commits, runs.
 
 CREATE FUNCTION pawl.must_reraise(sqlstate text) RETURNS boolean
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-    SELECT pawl.is_transient(sqlstate)
-       AND (sqlstate NOT LIKE '40%' OR current_setting('transaction_isolation') <> 'read committed')
-$function$;
+LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_must_reraise';
 COMMENT ON FUNCTION pawl.must_reraise(text) IS
 'Whether an exception handler must raise an error again, because it is no failure of what the handler called: the server
 lacks something or is shutting down, or the transaction has one snapshot for all its statements and conflicts, so that
@@ -68,7 +63,7 @@ Example: SELECT * FROM pawl.try_function(current_user, ''pg_catalog.jsonb_typeof
 
 -- It commits, so it can set nothing for its whole run: each transaction begins with the path.
 CREATE PROCEDURE pawl.claim_and_run(claim text, run text, failed text, processor text, lease interval, batch integer,
-    INOUT done integer DEFAULT NULL)
+    INOUT done integer DEFAULT NULL, duration interval DEFAULT '100 ms')
 LANGUAGE plpgsql SECURITY INVOKER
 AS $function$
 DECLARE
@@ -82,7 +77,7 @@ DECLARE
 BEGIN
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     done := 0;
-    until := clock_timestamp() + interval '100 ms';
+    until := clock_timestamp() + duration;
     EXECUTE claim INTO work USING processor, lease, batch, work;
     COMMIT;
     WHILE work IS NOT NULL LOOP
@@ -118,15 +113,16 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON PROCEDURE pawl.claim_and_run(text, text, text, text, interval, integer, integer) IS
+COMMENT ON PROCEDURE pawl.claim_and_run(text, text, text, text, interval, integer, integer, interval) IS
 'Procedure, the loop of a duty that runs users'' functions: claims work, commits, runs it in the next transaction, and
-so on for 100 ms. A session that is lost while it runs a function has used the attempt that it claimed.
+so on. A session that is lost while it runs a function has used the attempt that it claimed.
 claim, run, failed: statements, which run with the rights of the caller and search_path pg_catalog. claim returns the
 next work as jsonb, or null; $1 is the processor, $2 the lease, $3 how much of batch is left, $4 the work before it. run
 does the work $1 of the processor $2, reports it, and returns how much it did: 0 if the work is lost. If it raises an
 error, the transaction is rolled back, and a transient error is tried again at once, five times. Then failed is called
 with the work, the processor, the SQLSTATE and the message, in a transaction of its own; null: the error is raised.
-processor, lease: for the statements. batch: no more is claimed after that much. Returns done: how much was done.
+processor, lease: for the statements. batch, duration: nothing is claimed after that much work, or that time; default
+100 ms. Returns done: how much was done.
 Errors: 2D000 inside a transaction; what claim and failed raise. Privileges: pawl_admin, pawl_operator.
 Example: CALL pawl.claim_and_run(''SELECT to_jsonb(c) FROM pawl.claim(null::public.jobs, null, $1, $2) c'',
 ''SELECT public.run_job($1)'', null, ''worker 1'', ''60 s'', 10)';
