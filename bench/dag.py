@@ -30,8 +30,8 @@ SETTINGS = {"off": "-c synchronous_commit=off", "on": "-c synchronous_commit=on"
 BASELINES = {"graphile-worker": "graphile-worker@0.16", "pg-boss": "pg-boss@10"}
 
 # What a worker of the client library sends, a batch at a time.
-WORK = f"""select coalesce(jsonb_agg(jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'fence',
-    c.fence, 'result', 1)), '[]')::text as got
+WORK = f"""select coalesce(jsonb_agg(jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'token',
+    c.token, 'result', 1)), '[]')::text as got
     from pawl_dag.claim('00000000-0000-4000-8000-00000000000' || :client_id, '%s', {BATCH}, '60 s', {BATCH}) c \\gset
 select count(*) from pawl_dag.report(:got::jsonb, '00000000-0000-4000-8000-00000000000' || :client_id);
 """

@@ -27,7 +27,7 @@ BATCH = 100
 PYTHON = "/usr/bin/python3"  # Debian's, which has Debian's TaskFlow
 
 # What a worker of the client library sends, a batch at a time: two transactions.
-WORK = """select coalesce(jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence) ||
+WORK = """select coalesce(jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token) ||
     case when c.name = 'fails' and c.action = 'execute' then jsonb '{"failure": {"message": "no"}}' else jsonb
         '{"result": 1}' end), '[]')::text as got
     from pawl_saga.claim('worker ' || :client_id, '%s', %d) c \\gset

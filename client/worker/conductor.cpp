@@ -23,13 +23,13 @@ using nlohmann::json;
 
 // The jobs of this processor, with the states of their flows.
 constexpr const char* own_statement =
-    "SELECT j.job_uuid, j.name, j.flow, j.inputs, j.details, j.flow_uuid, j.fence, j.attempts, f.state AS flow_state"
+    "SELECT j.job_uuid, j.name, j.flow, j.inputs, j.details, j.flow_uuid, j.token, j.attempts, f.state AS flow_state"
     "  FROM pawl_saga.jobs j LEFT JOIN pawl_saga.flows f ON f.flow_uuid = j.flow_uuid"
     " WHERE j.owner = $1 AND j.state = 'CLAIMED' AND j.lease_until > clock_timestamp() ORDER BY j.created_at, "
     "j.job_uuid";
 
 constexpr const char* claim_statement =
-    "SELECT c.job_uuid, c.name, c.flow, c.inputs, c.details, c.flow_uuid, c.fence, c.attempts,"
+    "SELECT c.job_uuid, c.name, c.flow, c.inputs, c.details, c.flow_uuid, c.token, c.attempts,"
     "       (SELECT f.state FROM pawl_saga.flows f WHERE f.flow_uuid = c.flow_uuid) AS flow_state"
     "  FROM pawl.claim(null::pawl_saga.jobs, 'claim', $1, $2::interval, 1, $3) c";
 
@@ -52,7 +52,7 @@ OwnedJob owned_job(const sql::Row& row) {
              .inputs = row["inputs"].json(),
              .details = row["details"].json(),
              .flow = text("flow_uuid"),
-             .token = row["fence"].as<std::int64_t>(),
+             .token = row["token"].as<std::int64_t>(),
              .attempt = row["attempts"].as<int>()},
             text("flow_state")};
 }

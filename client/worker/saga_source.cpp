@@ -12,7 +12,7 @@ constexpr const char* claim_statement = "SELECT c.* FROM pawl_saga.claim($1, $2,
 // The columns of pawl_saga.claim, for tasks that this processor owns.
 constexpr const char* owned_statement =
     "SELECT t.flow_uuid, t.node, t.name, CASE t.state WHEN 'RUNNING' THEN 'execute' ELSE 'revert' END AS action,"
-    "       CASE t.state WHEN 'RUNNING' THEN t.execute ELSE coalesce(t.revert, t.execute) END AS handler, t.fence,"
+    "       CASE t.state WHEN 'RUNNING' THEN t.execute ELSE coalesce(t.revert, t.execute) END AS handler, t.token,"
     "       pawl_saga.arguments(t.flow_uuid, t.node) AS arguments, t.result, t.failure,"
     "       CASE WHEN t.state = 'REVERTING' THEN pawl_saga.failures(t.flow_uuid) END AS failures, f.traceparent, "
     "f.tracestate"
@@ -36,7 +36,7 @@ std::vector<Job> jobs(const sql::Rows& rows) {
         job.key = key_of(job.task, node);
         job.name = row["name"].as<std::string>();
         job.handler = row["handler"].as<std::string>();
-        job.token = row["fence"].as<std::int64_t>();
+        job.token = row["token"].as<std::int64_t>();
         job.inputs = {{"result", nullptr}, {"failure", nullptr}, {"failures", nullptr}};
         try {
             job.context = value_of(row["arguments"]);
@@ -72,7 +72,7 @@ public:
         json given = json::array();
         for (const Finished& one : results) {
             const Job& job = one.work->job;
-            json report = {{"flow_uuid", job.task}, {"node", job.options.at("node")}, {"fence", job.token}};
+            json report = {{"flow_uuid", job.task}, {"node", job.options.at("node")}, {"token", job.token}};
             report[one.outcome == Outcome::success ? "result" : "failure"] = one.value;
             if (one.outcome == Outcome::permanent_failure) report["failure"]["type"] = "permanent";
             given.push_back(std::move(report));
@@ -90,7 +90,7 @@ public:
         sql::run_alone(connection, "SELECT pawl.heartbeat('pawl_saga.tasks', $1, $2::interval)", processor_, lease_);
         OwnedTokens owned;
         for (const auto& row : sql::run_alone(
-                 connection, "SELECT t.flow_uuid, t.node, t.fence FROM pawl_saga.tasks t WHERE t.worker = $1",
+                 connection, "SELECT t.flow_uuid, t.node, t.token FROM pawl_saga.tasks t WHERE t.worker = $1",
                  processor_))
             owned.emplace(key_of(row[0].as<std::string>(), row[1].as<int>()), row[2].as<std::int64_t>());
         return owned;

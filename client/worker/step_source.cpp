@@ -10,19 +10,19 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* claim_statement =
-    "SELECT c.task_uuid, c.step_uuid, c.name, c.handler, c.handler_options, c.fence, c.attempts,"
+    "SELECT c.task_uuid, c.step_uuid, c.name, c.handler, c.handler_options, c.token, c.attempts,"
     "       c.context, c.parents, c.correlation_id, c.traceparent, c.tracestate"
     "  FROM pawl_dag.claim($1, $2, $3::integer, $4::interval, $5::integer) c";
 
 constexpr const char* orchestrated_tasks = "100";  // in one claim
 
 constexpr const char* claim_keys_statement =
-    "SELECT c.task_uuid, c.step_uuid, c.name, c.handler, c.handler_options, c.fence, c.attempts,"
+    "SELECT c.task_uuid, c.step_uuid, c.name, c.handler, c.handler_options, c.token, c.attempts,"
     "       c.context, c.parents, c.correlation_id, c.traceparent, c.tracestate"
     "  FROM pawl_dag.claim($1, $2, lease => $3::interval, keys => $4::text[]) c";
 
 constexpr const char* owned_statement =
-    "SELECT s.task_uuid, s.step_uuid, s.name, s.handler, s.handler_options, s.fence, s.attempts,"
+    "SELECT s.task_uuid, s.step_uuid, s.name, s.handler, s.handler_options, s.token, s.attempts,"
     "       i.context, i.parents, i.correlation_id, i.traceparent, i.tracestate"
     "  FROM pawl_dag.steps s CROSS JOIN LATERAL pawl_dag.step_inputs(ARRAY[s.task_uuid], ARRAY[s.step_uuid]) i"
     " WHERE s.worker_uuid = $1::uuid AND s.state = 'in_progress' AND s.lease_until > clock_timestamp()";
@@ -30,7 +30,7 @@ constexpr const char* owned_statement =
 // A result in the form of pawl_dag.report.
 json report_of(const Finished& one) {
     const Job& job = one.work->job;
-    json report = {{"task_uuid", job.task}, {"step_uuid", job.key}, {"fence", job.token}};
+    json report = {{"task_uuid", job.task}, {"step_uuid", job.key}, {"token", job.token}};
     if (one.outcome == Outcome::success) {
         report["result"] = one.value;
         return report;
@@ -111,7 +111,7 @@ public:
         sql::run_alone(connection, "SELECT pawl.heartbeat('pawl_dag.steps', $1, $2::interval)", processor_, lease_);
         OwnedTokens owned;
         for (const auto& row : sql::run_alone(
-                 connection, "SELECT s.step_uuid, s.fence FROM pawl_dag.steps s WHERE s.worker_uuid = $1::uuid",
+                 connection, "SELECT s.step_uuid, s.token FROM pawl_dag.steps s WHERE s.worker_uuid = $1::uuid",
                  processor_))
             owned.emplace(row[0].as<std::string>(), row[1].as<std::int64_t>());
         return owned;

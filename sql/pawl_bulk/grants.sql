@@ -16,12 +16,12 @@ GRANT INSERT (operation, row_number, data, raw, problem, line_number) ON pawl_bu
 GRANT INSERT (operation, row_number, state, row_id, errors, raw, created_at) ON pawl_bulk.validations TO pawl_admin,
     pawl_operator, pawl_worker;
 -- targets of notices are set once
-GRANT UPDATE (state, message, tries, worker, lease_until, fence, due) ON pawl_bulk.notices TO pawl_admin, pawl_operator,
+GRANT UPDATE (state, message, tries, worker, lease_until, token, due) ON pawl_bulk.notices TO pawl_admin, pawl_operator,
     pawl_worker;
 GRANT INSERT (operation, row_number, step_index) ON pawl_bulk.records TO pawl_admin, pawl_operator, pawl_worker;
 GRANT UPDATE (state, tries, error_type, error_message, started_at, completed_at) ON pawl_bulk.records TO pawl_admin,
     pawl_operator, pawl_worker;
-GRANT UPDATE (state, deadline_at, worker, lease_until, fence, due) ON pawl_bulk.work TO pawl_admin, pawl_operator,
+GRANT UPDATE (state, deadline_at, worker, lease_until, token, due) ON pawl_bulk.work TO pawl_admin, pawl_operator,
     pawl_worker;
 GRANT INSERT (operation, step_index, kind, first_row, last_row, size, lease_until) ON pawl_bulk.sql_runs TO pawl_admin,
     pawl_operator;

@@ -18,7 +18,7 @@ SELECT pawl.enable_log('pawl_bulk.records', log_name => 'record_transitions');
 SELECT pawl.enforce('pawl_bulk.validations', 'state', 'pawl_bulk.validation');
 
 SELECT pawl.enforce('pawl_bulk.work', 'state', 'pawl_bulk.work');
-SELECT pawl.enable_queue('pawl_bulk.work', owner => 'worker', lease => 'lease_until', token => 'fence',
+SELECT pawl.enable_queue('pawl_bulk.work', owner => 'worker', lease => 'lease_until', token => 'token',
     queue => 'queue');
 SELECT pawl.enable_timers('pawl_bulk.work', due => 'due');
 SELECT pawl.set_claiming('pawl_bulk.work', claim => ARRAY['Take'],
@@ -29,7 +29,7 @@ SELECT pawl.enforce('pawl_bulk.events', 'state', 'pawl_bulk.event');
 SELECT pawl.enable_events('pawl_bulk.events');
 
 SELECT pawl.enforce('pawl_bulk.notices', 'state', 'pawl_bulk.notice');
-SELECT pawl.enable_queue('pawl_bulk.notices', owner => 'worker', lease => 'lease_until', token => 'fence',
+SELECT pawl.enable_queue('pawl_bulk.notices', owner => 'worker', lease => 'lease_until', token => 'token',
     attempts => 'tries', max_attempts => 'max_tries', queue => 'channel');
 SELECT pawl.enable_timers('pawl_bulk.notices', due => 'due');
 SELECT pawl.set_claiming('pawl_bulk.notices', claim => ARRAY['Take'], claim_order => 'notice', lease_time => '60 s',

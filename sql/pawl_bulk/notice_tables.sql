@@ -17,7 +17,7 @@ CREATE TABLE pawl_bulk.notices (
     tries integer NOT NULL DEFAULT 0,
     worker text COLLATE "C",
     lease_until timestamptz,
-    fence bigint NOT NULL DEFAULT 0,
+    token bigint NOT NULL DEFAULT 0,
     due timestamptz,
     PRIMARY KEY (operation, notice)
 );

@@ -107,7 +107,7 @@ BEGIN
     -- whatever ends it brings the short one back
     PERFORM set_config('pawl.processor', n.worker, true);
     UPDATE pawl_bulk.notices x SET lease_until = clock_timestamp() + interval '1 day'
-     WHERE x.operation = n.operation AND x.notice = n.notice AND x.state = 'leased' AND x.fence = n.fence
+     WHERE x.operation = n.operation AND x.notice = n.notice AND x.state = 'leased' AND x.token = n.token
          AND x.lease_until > clock_timestamp() RETURNING x.* INTO held;
     IF held.notice IS NOT NULL THEN
         PERFORM set_config('pawl.processor', caller, true);
@@ -192,7 +192,7 @@ BEGIN
             'select * from pawl_bulk.run_sql_notices()');
     END IF;
     PERFORM FROM pawl.fire_due('pawl_bulk.notices', greatest(batch, 100));
-    RETURN QUERY SELECT c.operation, c.notice, c.fence, c.tries, c.target, c.payload, c.lease_until
+    RETURN QUERY SELECT c.operation, c.notice, c.token, c.tries, c.target, c.payload, c.lease_until
                    FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', claim_notices.worker, claim_notices.lease, batch,
                        claim_notices.channel) c;
 END
@@ -238,7 +238,7 @@ BEGIN
         problem := NULL;
         SELECT x.* INTO n FROM pawl_bulk.notices x
             WHERE x.operation = said.operation AND x.notice = said.notice FOR UPDATE;
-        IF (n.state = 'leased' AND n.worker = report_notices.worker AND n.fence = said.token
+        IF (n.state = 'leased' AND n.worker = report_notices.worker AND n.token = said.token
                 AND n.lease_until > clock_timestamp()) IS NOT TRUE THEN
             problem := lost;
         ELSE

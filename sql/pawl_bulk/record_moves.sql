@@ -40,10 +40,10 @@ BEGIN
            AND n.state = 'WaitingForCompletion' AND w.kind = 'start'
         RETURNING w.*)
     INSERT INTO pawl_bulk.work (operation, row_number, step_index, kind, state, queue, priority, takeovers, deadline_at,
-        fence)
+        token)
     SELECT g.operation, g.row_number, g.step_index, CASE s.kind WHEN 'poll' THEN 'check' ELSE 'signal' END,
            CASE s.kind WHEN 'poll' THEN 'ready' ELSE 'awaiting' END, s.check_queue, g.priority, g.takeovers,
-           now_at + s.timeout, g.fence
+           now_at + s.timeout, g.token
       FROM gone g JOIN pawl_bulk.operations o ON o.operation = g.operation
       JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = g.step_index;
     -- a row without a key, or with one that another row has, is never signalled; a row

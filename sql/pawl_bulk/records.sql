@@ -39,7 +39,7 @@ CREATE TABLE pawl_bulk.work (
     -- kept by pawl
     worker text COLLATE "C",
     lease_until timestamptz,
-    fence bigint NOT NULL DEFAULT 0,
+    token bigint NOT NULL DEFAULT 0,
     due timestamptz,
     PRIMARY KEY (operation, row_number, step_index),
     CHECK ((kind = 'rows') = (last_row IS NOT NULL) AND (kind = 'rows') = (step_index = -1))

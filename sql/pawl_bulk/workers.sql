@@ -68,7 +68,7 @@ BEGIN
     -- each row is looked up by its whole key: a plan made while the tables were small
     -- would walk through an operation for each of them
     RETURN QUERY
-        SELECT w.operation, w.row_number, w.step_index, s.step_name, w.kind, w.fence, r.retry_attempt::integer,
+        SELECT w.operation, w.row_number, w.step_index, s.step_name, w.kind, w.token, r.retry_attempt::integer,
         r.tries::integer, w.operation || '/' || w.row_number || '/' || w.step_index || '/' || r.retry_attempt, v.row_id,
                CASE WHEN i.data IS NOT NULL THEN i.data WHEN i.problem IS NOT NULL THEN NULL
                     WHEN s.format = 'csv' THEN pawl_bulk.csv_row(i.raw, s.columns,
@@ -241,7 +241,7 @@ BEGIN
     PERFORM set_config('pawl.processor', report.worker, true);
     -- the work as it is once it is locked, in the order of the results
     SELECT array_agg(w.state) AS states, array_agg(w.kind) AS kinds, array_agg(w.worker) AS workers,
-        array_agg(w.fence) AS tokens, array_agg(w.lease_until) AS leases, array_agg(w.deadline_at) AS deadlines
+        array_agg(w.token) AS tokens, array_agg(w.lease_until) AS leases, array_agg(w.deadline_at) AS deadlines
       INTO held FROM unnest(said.operations, said.rows, said.steps) u(operation, row_number, step_index)
       LEFT JOIN LATERAL (SELECT x.* FROM pawl_bulk.work x WHERE x.operation = u.operation
           AND x.row_number = u.row_number AND x.step_index = u.step_index FOR UPDATE) w ON true;
@@ -249,14 +249,14 @@ BEGIN
     FOR look IN 1..3 LOOP
         now_at := clock_timestamp();
         problems := ARRAY(
-            SELECT CASE WHEN (u.state = 'leased' AND u.worker = report.worker AND u.fence = u.token
+            SELECT CASE WHEN (u.state = 'leased' AND u.worker = report.worker AND u.token = u.reported_token
                     AND u.lease_until > now_at) IS NOT TRUE THEN lost
                         WHEN u.result IN ('ok', 'fail') <> (u.kind = 'start')
                             THEN format('22023: "%s" is not a result of a %s', u.result, u.kind)
                         WHEN u.deadline_at <= now_at AND u.kind <> 'check' THEN lost END
               FROM unnest(said.tokens, said.results, held.states, held.kinds, held.workers, held.tokens, held.leases,
                   held.deadlines)
-                   u(token, result, state, kind, worker, fence, lease_until, deadline_at));
+                   u(reported_token, result, state, kind, worker, token, lease_until, deadline_at));
         IF said.again THEN
             firsts := pawl_bulk._first_results(said.operations, said.rows, said.steps, problems);
             -- '': it says what the first says, and has its answer

@@ -15,12 +15,12 @@ GRANT INSERT ON pawl_dag.edges TO pawl_admin, pawl_operator, pawl_worker;
 -- What a task or step is, and which function runs it, is set once; everything else is updated by the session that
 -- changes it. Workers drive tasks, so they write what follows from state changes;
 -- triggers reject a plain UPDATE of these (by_sql.sql).
-GRANT UPDATE (state, processor_uuid, lease_until, fence, steps_total, steps_blocked, steps_ready, steps_in_flight,
+GRANT UPDATE (state, processor_uuid, lease_until, token, steps_total, steps_blocked, steps_ready, steps_in_flight,
     steps_waiting, steps_failed, steps_satisfied, steps_cancelled, evaluate, entered_at)
     ON pawl_dag.tasks TO pawl_admin, pawl_operator, pawl_worker;
 GRANT UPDATE (priority, error, deadline_at, stale_after, watch_at) ON pawl_dag.tasks TO pawl_admin, pawl_operator;
 GRANT UPDATE (state, level, total_parents, unsatisfied_parents, permanent, backoff_request, worker_uuid, lease_until,
-    fence, next_retry_at, result, error)
+    token, next_retry_at, result, error)
     ON pawl_dag.steps TO pawl_admin, pawl_operator, pawl_worker;
 GRANT UPDATE (priority, attempts, optional, retryable, max_attempts, backoff, timeout) ON pawl_dag.steps TO pawl_admin,
     pawl_operator;

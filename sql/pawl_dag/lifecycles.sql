@@ -5,14 +5,14 @@
 
 SELECT pawl.enforce('pawl_dag.tasks', 'state', 'pawl_dag.task');
 SELECT pawl.enable_log('pawl_dag.tasks', log_name => 'task_transitions');
-SELECT pawl.enable_queue('pawl_dag.tasks', owner => 'processor_uuid', lease => 'lease_until', token => 'fence');
+SELECT pawl.enable_queue('pawl_dag.tasks', owner => 'processor_uuid', lease => 'lease_until', token => 'token');
 SELECT pawl.set_claiming('pawl_dag.tasks', lease_time => '30 s', on_expiry => 'ProcessorCrashed',
     operator_events => ARRAY['Cancel', 'ResolveManually', 'ManualResolution', 'GiveUp', 'Reset', 'Timeout']);
 SELECT pawl.enable_events('pawl_dag.tasks');
 
 SELECT pawl.enforce('pawl_dag.steps', 'state', 'pawl_dag.step');
 SELECT pawl.enable_log('pawl_dag.steps', log_name => 'step_transitions');
-SELECT pawl.enable_queue('pawl_dag.steps', owner => 'worker_uuid', lease => 'lease_until', token => 'fence',
+SELECT pawl.enable_queue('pawl_dag.steps', owner => 'worker_uuid', lease => 'lease_until', token => 'token',
     attempts => 'attempts', max_attempts => 'max_attempts', queue => 'namespace');
 SELECT pawl.enable_timers('pawl_dag.steps', due => 'next_retry_at');
 SELECT pawl.set_claiming('pawl_dag.steps', claim => ARRAY['Start'], claim_order => 'rank desc, task_uuid',
@@ -25,8 +25,8 @@ SELECT pawl.enable_events('pawl_dag.steps', events => false, wake => true);
 SELECT pawl.set_trace('pawl_dag.tasks', 'traceparent', 'tracestate');
 SELECT pawl.set_trace('pawl_dag.steps', 'traceparent', 'tracestate');
 SELECT pawl.set_lock_order('pawl_dag.steps', 'pawl_dag.tasks');
-SELECT pawl.set_log_fence('pawl_dag.tasks');
-SELECT pawl.set_log_fence('pawl_dag.steps');
+SELECT pawl.set_log_token('pawl_dag.tasks');
+SELECT pawl.set_log_token('pawl_dag.steps');
 SELECT pawl.set_result_columns('pawl_dag.steps', '{result,error}');
 
 -- One row a result that a worker reports. By task, and by step of a task, the primary key answers.

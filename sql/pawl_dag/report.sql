@@ -45,7 +45,7 @@ array[s.step_uuid]) i WHERE s.name = ''send''';
 
 -- A statement of its own: that of the claim may be older than the results of the parents.
 CREATE FUNCTION pawl_dag._claimed(taken pawl_dag.steps[])
-RETURNS TABLE (task_uuid uuid, step_uuid uuid, name text, handler text, handler_options jsonb, fence bigint,
+RETURNS TABLE (task_uuid uuid, step_uuid uuid, name text, handler text, handler_options jsonb, token bigint,
     attempts integer, context jsonb, parents jsonb, correlation_id uuid, traceparent text, tracestate text)
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 100
 SET search_path = pg_catalog, pg_temp
@@ -58,7 +58,7 @@ AS $function$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-        SELECT s.task_uuid, s.step_uuid, s.name, s.handler, s.handler_options, s.fence, s.attempts, i.context,
+        SELECT s.task_uuid, s.step_uuid, s.name, s.handler, s.handler_options, s.token, s.attempts, i.context,
         i.parents, i.correlation_id, i.traceparent, i.tracestate
           FROM unnest(taken) WITH ORDINALITY s
           JOIN pawl_dag._inputs i ON i.task_uuid = s.task_uuid AND i.step_uuid = s.step_uuid ORDER BY s.ordinality;
@@ -71,7 +71,7 @@ COMMENT ON FUNCTION pawl_dag._claimed(pawl_dag.steps[]) IS
 CREATE FUNCTION pawl_dag.claim(processor text, namespace text DEFAULT 'default', batch integer DEFAULT 1,
     lease interval DEFAULT NULL, orchestrate integer DEFAULT NULL,
                                keys text[] DEFAULT NULL)
-RETURNS TABLE (task_uuid uuid, step_uuid uuid, name text, handler text, handler_options jsonb, fence bigint,
+RETURNS TABLE (task_uuid uuid, step_uuid uuid, name text, handler text, handler_options jsonb, token bigint,
     attempts integer, context jsonb, parents jsonb, correlation_id uuid, traceparent text, tracestate text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 100
 SET search_path = pg_catalog, pg_temp
@@ -109,7 +109,7 @@ processor) extends the leases.
 processor: the worker. namespace: the queue; default "default". batch: 1 to 10000; default 1. lease: default 60 s;
 limited by the timeout of the step. orchestrate: advance at most this many tasks first; default null: none. keys:
 claim these steps instead, each the text of an array of task and step: array[array[task_uuid, step_uuid]::text].
-Returns task_uuid, step_uuid, name, handler, handler_options, fence (the fencing token), attempts (this one
+Returns task_uuid, step_uuid, name, handler, handler_options, token (the fencing token), attempts (this one
 included), and context, parents, correlation_id, traceparent and tracestate as pawl_dag.step_inputs.
 Errors: PW004 no processor given; 22023 batch, orchestrate or lease out of range; 42501 steps of SQL functions, which
 only pawl_dag.run_sql_steps and work_sql_steps run. Privileges: pawl_admin, pawl_operator, pawl_worker.
@@ -144,7 +144,7 @@ AS 'MODULE_PATHNAME', 'pawl_dag_as_uuid';
 COMMENT ON FUNCTION pawl_dag._as_uuid(text) IS 'internal: the text as a uuid; null: it is none';
 
 -- An element of a report as it was read. problem: what is wrong with its form; null: nothing.
-CREATE TYPE pawl_dag._reported AS (n integer, task uuid, step uuid, fence bigint, failed boolean, result jsonb,
+CREATE TYPE pawl_dag._reported AS (n integer, task uuid, step uuid, token bigint, failed boolean, result jsonb,
     error jsonb, permanent boolean, wait interval, problem text);
 COMMENT ON TYPE pawl_dag._reported IS 'internal: an element of a report';
 
@@ -156,13 +156,13 @@ SET jit = off
 AS $function$
 BEGIN
     RETURN (SELECT
-        coalesce(array_agg(ROW(r.n, r.task, r.step, CASE WHEN r.has_token THEN (r.e ->> 'fence')::bigint END, r.failed,
+        coalesce(array_agg(ROW(r.n, r.task, r.step, CASE WHEN r.has_token THEN (r.e ->> 'token')::bigint END, r.failed,
                         CASE WHEN NOT r.failed THEN r.e -> 'result' END, CASE WHEN r.failed THEN r.e -> 'error' END,
                         r.permanent = 'true', w.wait,
                CASE WHEN jsonb_typeof(r.e) <> 'object' THEN '22023 an element of a report must be a JSON object'
                     WHEN r.task IS NULL THEN '22023 task_uuid must be a uuid'
                     WHEN r.step IS NULL THEN '22023 step_uuid must be a uuid'
-                    WHEN NOT r.has_token THEN '22023 fence must be the number that the claim returned'
+                    WHEN NOT r.has_token THEN '22023 token must be the number that the claim returned'
                     WHEN r.failed AND r.has_result THEN '22023 an element must have a result or an error, not both'
                     WHEN NOT r.failed AND NOT r.e ? 'result' THEN '22023 an element must have a result or an error'
                     WHEN r.permanent NOT IN ('true', 'false', 'null')
@@ -172,7 +172,7 @@ BEGIN
             END)::pawl_dag._reported ORDER BY r.n), '{}')
       FROM (SELECT x.e, x.n::integer,
                    pawl_dag._as_uuid(x.e ->> 'task_uuid') AS task, pawl_dag._as_uuid(x.e ->> 'step_uuid') AS step,
-                   coalesce(x.e ->> 'fence' ~ '^[0-9]{1,18}$', false) AS has_token,
+                   coalesce(x.e ->> 'token' ~ '^[0-9]{1,18}$', false) AS has_token,
                    coalesce(jsonb_typeof(x.e -> 'error'), 'null') <> 'null' AS failed,
                    coalesce(jsonb_typeof(x.e -> 'result'), 'null') <> 'null' AS has_result,
                    coalesce(x.e #> '{error,permanent}', 'null')::text AS permanent,
@@ -204,7 +204,7 @@ BEGIN
           FROM (SELECT DISTINCT ON (x.task, x.step) x.* FROM unnest(reports) x WHERE x.problem IS NULL
                 ORDER BY x.task, x.step, x.n) r
          WHERE s.task_uuid = r.task AND s.step_uuid = r.step
-           AND CASE WHEN s.state = 'in_progress' THEN s.fence = r.fence AND s.worker_uuid::text = lower(worker)
+           AND CASE WHEN s.state = 'in_progress' THEN s.token = r.token AND s.worker_uuid::text = lower(worker)
                AND s.lease_until > clock_timestamp() ELSE false END
         RETURNING r.n)
     SELECT coalesce(array_agg(w.n), '{}') INTO recorded FROM written w;
@@ -238,8 +238,8 @@ DECLARE
 BEGIN
     IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
         PERFORM pawl.raise('22023', 'results must be a JSON array', NULL,
-            '[{"task_uuid": "...", "step_uuid": "...", "fence": 1, "result": {...}}, {"task_uuid": "...", '
-            '"step_uuid": "...", "fence": 1, "error": {"message": "..."}}]');
+            '[{"task_uuid": "...", "step_uuid": "...", "token": 1, "result": {...}}, {"task_uuid": "...", '
+            '"step_uuid": "...", "token": 1, "error": {"message": "..."}}]');
     END IF;
     IF coalesce(worker, '') = '' THEN
         PERFORM pawl.raise('PW004', 'reports require a processor', NULL, 'processor => ''...''');
@@ -287,7 +287,7 @@ BEGIN
                    WHEN r.problem IS NOT NULL THEN r.problem
                    WHEN r.n = ANY (recorded) THEN NULL
                    WHEN s.step_uuid IS NULL THEN 'P0002 there is no such step'
-                   WHEN s.fence <> r.fence THEN 'PW005 the step was claimed again or released'
+                   WHEN s.token <> r.token THEN 'PW005 the step was claimed again or released'
                    WHEN s.state = 'in_progress'
                        THEN CASE WHEN s.worker_uuid::text = lower(worker) THEN 'PW005 the lease has expired'
                                                           ELSE 'PW004 the step belongs to another processor' END
@@ -310,10 +310,10 @@ $function$;
 COMMENT ON FUNCTION pawl_dag.report(jsonb, text) IS
 'Records results of a worker, and returns one row for each element, in order. A rejected element does not affect the
 others; a result that was recorded can be reported again.
-results: [{"task_uuid", "step_uuid", "fence": as claimed, "result": a JSON value} or {..., "error": {"message",
+results: [{"task_uuid", "step_uuid", "token": as claimed, "result": a JSON value} or {..., "error": {"message",
 "type", "permanent", "retry_after": seconds or a date}}]. processor: default pawl.processor.
 Returns task_uuid, step_uuid, ok, state (of the step) and problem, which begins with a SQLSTATE: PW004 not the
 owner; PW005 not recorded, the step was lost; P0002 no such step; 22023 an invalid element.
 Errors: 22023 results is not an array; PW004 no processor given. Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT * FROM pawl_dag.report(''[{"task_uuid": "01890000-0000-7000-8000-000000000001", "step_uuid":
-"01890000-0000-7000-8000-000000000002", "fence": 1, "result": 7}]'', ''worker 1'')';
+"01890000-0000-7000-8000-000000000002", "token": 1, "result": 7}]'', ''worker 1'')';

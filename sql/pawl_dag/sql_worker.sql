@@ -151,7 +151,7 @@ BEGIN
     PERFORM set_config('pawl.processor', worker, true);
     UPDATE pawl_dag.steps s SET lease_until = clock_timestamp() + interval '1 day'
      WHERE s.task_uuid = step.task_uuid AND s.step_uuid = step.step_uuid AND s.state = 'in_progress'
-         AND s.fence = step.fence AND s.lease_until > clock_timestamp()
+         AND s.token = step.token AND s.lease_until > clock_timestamp()
     RETURNING s.* INTO held;
     PERFORM set_config('pawl.processor', caller, true);
     IF held.step_uuid IS NULL THEN
@@ -184,7 +184,7 @@ BEGIN
         UPDATE pawl_dag.steps s SET state = 'enqueued_as_error_for_orchestration',
                error = jsonb_build_object('message', said, 'sqlstate', code), permanent = false
          WHERE s.task_uuid = step.task_uuid AND s.step_uuid = step.step_uuid AND s.state = 'in_progress'
-             AND s.fence = step.fence
+             AND s.token = step.token
            AND s.lease_until > clock_timestamp();
     EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
         RAISE WARNING 'step % of task % waits until its lease expires: %', step.step_uuid, step.task_uuid, SQLERRM;

@@ -29,7 +29,7 @@ CREATE TABLE pawl_dag.tasks (
     -- kept by pawl
     processor_uuid uuid,
     lease_until timestamptz,
-    fence bigint NOT NULL DEFAULT 0,
+    token bigint NOT NULL DEFAULT 0,
     -- Steps by what can happen to them; kept by the triggers on steps.
     steps_total integer NOT NULL DEFAULT 0,
     steps_blocked integer NOT NULL DEFAULT 0,
@@ -101,7 +101,7 @@ CREATE TABLE pawl_dag.steps (
     -- kept by pawl
     worker_uuid uuid,
     lease_until timestamptz,
-    fence bigint NOT NULL DEFAULT 0,
+    token bigint NOT NULL DEFAULT 0,
     attempts integer NOT NULL DEFAULT 0,
     next_retry_at timestamptz,
     result jsonb,

@@ -60,7 +60,7 @@ COMMENT ON FUNCTION pawl_saga._record_orphans(text, text) IS
 
 -- What a worker is told of tasks that it has taken.
 CREATE FUNCTION pawl_saga._as_claimed(tasks pawl_saga.tasks[])
-RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, fence bigint, arguments jsonb,
+RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, token bigint, arguments jsonb,
     result jsonb, failure jsonb, failures jsonb, traceparent text, tracestate text)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
@@ -73,7 +73,7 @@ BEGIN
     RETURN QUERY
     SELECT t.flow_uuid, t.node, t.name, CASE t.state WHEN 'RUNNING' THEN 'execute' ELSE 'revert' END,
         CASE t.state WHEN 'RUNNING' THEN t.execute ELSE coalesce(t.revert, t.execute) END,
-           t.fence, CASE WHEN EXISTS (SELECT FROM pawl_saga.parameters p
+           t.token, CASE WHEN EXISTS (SELECT FROM pawl_saga.parameters p
                JOIN pawl_saga.flows f ON f.definition_uuid = p.definition_uuid
                                        WHERE f.flow_uuid = t.flow_uuid AND p.node = t.node)
                          THEN pawl_saga.arguments(t.flow_uuid, t.node) ELSE '{}' END,
@@ -86,7 +86,7 @@ COMMENT ON FUNCTION pawl_saga._as_claimed(pawl_saga.tasks[]) IS 'internal: what 
 
 CREATE FUNCTION pawl_saga.claim(processor text, queue text DEFAULT 'default', batch integer DEFAULT 1,
     lease interval DEFAULT NULL)
-RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, fence bigint, arguments jsonb,
+RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, token bigint, arguments jsonb,
     result jsonb, failure jsonb, failures jsonb, traceparent text, tracestate text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
@@ -147,7 +147,7 @@ COMMENT ON FUNCTION pawl_saga.claim(text, text, integer, interval) IS
 'Claims tasks for a worker: first those of lost workers, then those to revert, then those to execute.
 pawl.heartbeat(''pawl_saga.tasks'', processor) extends the leases.
 processor: the worker. queue: default "default". batch: 1 to 10000; default 1. lease: default 60 s.
-Returns flow_uuid, node, name, action (execute or revert), handler, fence (the fencing token), arguments (by
+Returns flow_uuid, node, name, action (execute or revert), handler, token (the fencing token), arguments (by
 parameter), and for a revert result and failure (of the task) and failures (of the flow, by atom); traceparent and
 tracestate (of the trace in which the flow started).
 Errors: PW004 no processor given; 22023 batch or lease out of range; 42501 tasks of SQL functions, which only

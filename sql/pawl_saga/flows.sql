@@ -65,7 +65,7 @@ CREATE TABLE pawl_saga.tasks (
     -- kept by pawl
     worker text,
     lease_until timestamptz,
-    fence bigint NOT NULL DEFAULT 0,
+    token bigint NOT NULL DEFAULT 0,
     due_at timestamptz DEFAULT 'infinity',
     result jsonb,
     failure jsonb,

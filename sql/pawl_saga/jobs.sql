@@ -13,7 +13,7 @@ CREATE TABLE pawl_saga.jobs (
     -- kept by pawl
     owner text,
     lease_until timestamptz,
-    fence bigint NOT NULL DEFAULT 0,
+    token bigint NOT NULL DEFAULT 0,
     attempts integer NOT NULL DEFAULT 0,
     max_attempts integer NOT NULL DEFAULT 20 CHECK (max_attempts OPERATOR(pg_catalog.>=) 1),
     due_at timestamptz,
@@ -37,7 +37,7 @@ SELECT pg_catalog.pg_extension_config_dump('pawl_saga.jobs', '');
 -- @diagram pawl_saga.job job.mmd
 SELECT pawl.enforce('pawl_saga.jobs', 'state', 'pawl_saga.job');
 SELECT pawl.enable_log('pawl_saga.jobs', log_name => 'job_transitions');
-SELECT pawl.enable_queue('pawl_saga.jobs', owner => 'owner', lease => 'lease_until', token => 'fence',
+SELECT pawl.enable_queue('pawl_saga.jobs', owner => 'owner', lease => 'lease_until', token => 'token',
     attempts => 'attempts', queue => 'board');
 SELECT pawl.enable_timers('pawl_saga.jobs', due => 'due_at');
 SELECT pawl.set_claiming('pawl_saga.jobs', claim => ARRAY['claim'], claim_order => 'priority desc, created_at',
@@ -167,8 +167,8 @@ BEGIN
             format('Job %s: its owner is "%s".', job, j.owner));
     END IF;
     UPDATE pawl_saga.jobs x SET state = 'CLAIMED', owner = processor, lease_until = clock_timestamp() + lease
-        WHERE x.job_uuid = job RETURNING x.fence INTO j.fence;
-    RETURN j.fence;
+        WHERE x.job_uuid = job RETURNING x.token INTO j.token;
+    RETURN j.token;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.claim_job(uuid, text, interval) IS

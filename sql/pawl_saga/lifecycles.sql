@@ -10,7 +10,7 @@ SELECT pawl.enable_log('pawl_saga.flows', log_name => 'flow_transitions');
 SELECT pawl.enable_events('pawl_saga.flows');
 SELECT pawl.enforce('pawl_saga.tasks', 'state', 'pawl_saga.task');
 SELECT pawl.enable_log('pawl_saga.tasks', log_name => 'task_transitions');
-SELECT pawl.enable_queue('pawl_saga.tasks', owner => 'worker', lease => 'lease_until', token => 'fence',
+SELECT pawl.enable_queue('pawl_saga.tasks', owner => 'worker', lease => 'lease_until', token => 'token',
     queue => 'queue');
 SELECT pawl.enable_timers('pawl_saga.tasks', due => 'due_at');
 SELECT pawl.set_claiming('pawl_saga.tasks', claim => ARRAY['execute', 'revert'],

@@ -37,7 +37,7 @@ BEGIN
                                THEN CASE t.state WHEN 'RUNNING' THEN 'SUCCESS' ELSE 'REVERTED' END
                                 ELSE CASE t.state WHEN 'RUNNING' THEN 'FAILURE' ELSE 'REVERT_FAILURE' END END AS target,
                            CASE WHEN t.node IS NULL THEN 'P0002 there is no such task'
-                                WHEN t.fence IS DISTINCT FROM (r.said ->> 'fence')::bigint
+                                WHEN t.token IS DISTINCT FROM (r.said ->> 'token')::bigint
                                     THEN 'PW005 another processor owns the task, or none'
                                 -- a revert has nothing to say when it is done
                                 WHEN NOT r.said ? 'result' AND NOT r.said ? 'failure'
@@ -136,7 +136,7 @@ DECLARE
 BEGIN
     IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
         PERFORM pawl.raise('22023', 'results must be a JSON array', NULL,
-            '[{"flow_uuid": "...", "node": 1, "fence": 1, "result": {...}}, {"flow_uuid": "...", "node": 2, "fence": '
+            '[{"flow_uuid": "...", "node": 1, "token": 1, "result": {...}}, {"flow_uuid": "...", "node": 2, "token": '
             '1, "failure": {"message": "..."}}]');
     END IF;
     IF worker IS NULL THEN
@@ -152,8 +152,8 @@ BEGIN
                    CASE WHEN jsonb_typeof(x.said) <> 'object' OR x.said ->> 'flow_uuid' IS NULL
                        OR x.said ->> 'node' IS NULL
                              OR x.said ->> 'flow_uuid' !~* '^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$'
-                             OR x.said ->> 'node' !~ '^[0-9]{1,9}$' OR x.said ->> 'fence' !~ '^[0-9]{1,18}$'
-                        THEN '22023 flow_uuid, node or fence is missing or malformed'
+                             OR x.said ->> 'node' !~ '^[0-9]{1,9}$' OR x.said ->> 'token' !~ '^[0-9]{1,18}$'
+                        THEN '22023 flow_uuid, node or token is missing or malformed'
                         WHEN jsonb_typeof(x.said -> 'failure') <> 'null' AND jsonb_typeof(x.said -> 'result') <> 'null'
                         THEN '22023 an element must have a result or a failure, not both'
                         WHEN jsonb_typeof(x.said -> 'failure') = 'null' AND NOT x.said ? 'result'
@@ -206,11 +206,11 @@ COMMENT ON FUNCTION pawl_saga.report(jsonb, text) IS
 'Records results of a worker, makes the decisions that follow from them, and returns one row for each element. A
 rejected element does not affect the others; the same result can be reported again. If several flows are reported,
 or a flow has lost a worker, deciders and controllers that are SQL functions are left to pawl_saga.questions.
-results: [{"flow_uuid", "node", "fence": as claimed, "result": a JSON value} or {..., "failure": {"message", "type",
+results: [{"flow_uuid", "node", "token": as claimed, "result": a JSON value} or {..., "failure": {"message", "type",
 "sqlstate"}}]; a revert needs neither. processor: default pawl.processor.
 Returns flow_uuid, node, ok, state (of the task) and problem, which begins with a SQLSTATE: PW004 not the owner;
 PW005 lost, or another result was recorded; P0002 no such task; 22023 an invalid element; or what the flow raises.
 Errors: 22023 results is not an array; PW004 no processor given. Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT * FROM
-pawl_saga.report(''[{"flow_uuid": "01890000-0000-7000-8000-000000000001", "node": 1, "fence": 1, "result": 7}]'',
+pawl_saga.report(''[{"flow_uuid": "01890000-0000-7000-8000-000000000001", "node": 1, "token": 1, "result": 7}]'',
 ''worker 1'')';

@@ -43,7 +43,7 @@ DECLARE
     calling_state constant text := coalesce(current_setting('pawl.tracestate', true), '');
     traced constant boolean := work ->> 'traceparent' IS NOT NULL OR calling_span <> '';
     answer jsonb :=
-        jsonb_build_object('flow_uuid', work -> 'flow_uuid', 'node', work -> 'node', 'fence', work -> 'fence');
+        jsonb_build_object('flow_uuid', work -> 'flow_uuid', 'node', work -> 'node', 'token', work -> 'token');
     problem jsonb;
     said text;
     detail text;
@@ -176,7 +176,7 @@ COMMENT ON FUNCTION pawl_saga._claim_sql_tasks(text, integer) IS
 'internal: claims tasks that are SQL functions, and locks their flows first';
 
 -- Looked at and not believed: the task is the worker's. SECURITY DEFINER: it may set flows aside.
-CREATE FUNCTION pawl_saga._task_raised(flow uuid, node integer, fence bigint, duty text, code text, said text)
+CREATE FUNCTION pawl_saga._task_raised(flow uuid, node integer, token bigint, duty text, code text, said text)
     RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -187,7 +187,7 @@ DECLARE
     held pawl_saga.tasks;
 BEGIN
     SELECT t.* INTO held FROM pawl_saga.tasks t
-     WHERE t.flow_uuid = flow AND t.node = _task_raised.node AND t.fence = _task_raised.fence
+     WHERE t.flow_uuid = flow AND t.node = _task_raised.node AND t.token = _task_raised.token
          AND t.worker = current_setting('pawl.processor', true)
        AND (t.state = 'RUNNING' OR t.state = 'REVERTING') FOR NO KEY UPDATE;
     IF FOUND THEN
@@ -241,7 +241,7 @@ EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
     END IF;
     PERFORM set_config('pawl.processor', worker, true);
     PERFORM pawl_saga._task_raised((works[1] ->> 'flow_uuid')::uuid, (works[1] ->> 'node')::integer,
-        (works[1] ->> 'fence')::bigint, 'run_sql_tasks', SQLSTATE, SQLERRM);
+        (works[1] ->> 'token')::bigint, 'run_sql_tasks', SQLSTATE, SQLERRM);
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._run_claimed(jsonb[], text) IS

@@ -21,7 +21,7 @@ BEGIN
     PERFORM set_config('pawl.processor', worker, true);
     UPDATE pawl_saga.tasks t SET lease_until = clock_timestamp() + interval '1 day'
      WHERE t.flow_uuid = (work ->> 'flow_uuid')::uuid AND t.node = (work ->> 'node')::integer
-         AND t.fence = (work ->> 'fence')::bigint
+         AND t.token = (work ->> 'token')::bigint
        AND t.state = CASE work ->> 'action' WHEN 'execute' THEN 'RUNNING' ELSE 'REVERTING' END
        AND t.lease_until > clock_timestamp();
     IF FOUND THEN
@@ -90,7 +90,7 @@ BEGIN
                 pg_catalog.set_config('pawl.processor', worker, true);
             IF work IS NOT NULL THEN
                 PERFORM pawl_saga._task_raised((work ->> 'flow_uuid')::uuid, (work ->> 'node')::integer,
-                    (work ->> 'fence')::bigint, 'work_sql_tasks', code, said);
+                    (work ->> 'token')::bigint, 'work_sql_tasks', code, said);
             ELSE
                 PERFORM pawl_saga._question_raised(question, 'work_sql_tasks', code, said, lost);
             END IF;

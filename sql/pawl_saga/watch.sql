@@ -29,7 +29,7 @@ COMMENT ON VIEW pawl_saga.engines IS
 'REVERTED, FAILURE or SUSPENDED); the states between are passed through in one statement. began_at, ended_at: of the '
 'run; ended_at is null while it goes on. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader';
 
-CREATE FUNCTION pawl_saga.progress(flow uuid, node integer, fence bigint, progress double precision,
+CREATE FUNCTION pawl_saga.progress(flow uuid, node integer, token bigint, progress double precision,
         details jsonb DEFAULT NULL, processor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -44,7 +44,7 @@ BEGIN
             'progress => 0.5');
     END IF;
     PERFORM set_config('pawl.processor', coalesce(progress.processor, caller), true),
-        set_config('pawl.token', fence::text, true);
+        set_config('pawl.token', token::text, true);
     UPDATE pawl_saga.tasks t SET progress = progress.progress, progress_details = details
         WHERE t.flow_uuid = flow AND t.node = progress.node;
     IF NOT FOUND THEN
@@ -55,7 +55,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga.progress(uuid, integer, bigint, double precision, jsonb, text) IS
 'Records the progress of a running task.
-flow: its id. node: the number of the task. fence: the fencing token of the claim. progress: 0 to 1. details: a JSON
+flow: its id. node: the number of the task. token: the fencing token of the claim. progress: 0 to 1. details: a JSON
 value; default null. processor: default pawl.processor.
 Errors: PW004 not the owner; PW005 a stale token, or the lease has expired; P0002 no such task; 22023 progress is out '
 'of range. Privileges:

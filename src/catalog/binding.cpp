@@ -28,7 +28,7 @@ void read_stored_binding(const CatalogRow& row, void* argument) {
     if (row.has("trace_columns")) stored->trace = row.strings("trace_columns", &stored->ntrace);
     if (row.has("result_columns")) stored->results = row.strings("result_columns", &stored->nresults);
     if (row.has("locked_after")) stored->locked_after = row.oid("locked_after");
-    stored->logs_token = row.has("log_fence") && row.boolean("log_fence");
+    stored->logs_token = row.has("log_token") && row.boolean("log_token");
     if (row.has("calls")) stored->calls.items = row.strings("calls", &stored->calls.n);
     stored->calls.known = stored->calls.items != nullptr;
     stored->managed = read_managed(row);

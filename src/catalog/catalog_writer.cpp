@@ -210,7 +210,7 @@ PAWL_FUNCTION(pawl_change_binding) {
             "on_expiry = n.on_expiry, on_expiry_else = n.on_expiry_else, retry_events = n.retry_events, "
             "backoff = n.backoff, backoff_column = n.backoff_column, operator_events = n.operator_events, "
             "events = n.events, events_since = n.events_since, wake = n.wake, "
-            "trace_columns = n.trace_columns, locked_after = n.locked_after, log_fence = n.log_fence, "
+            "trace_columns = n.trace_columns, locked_after = n.locked_after, log_token = n.log_token, "
             "result_columns = n.result_columns "
             "FROM (SELECT ($1).*) n WHERE b.relation = n.relation AND b.state_column = n.state_column",
             row);

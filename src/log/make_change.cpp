@@ -49,7 +49,7 @@ Jsonb* with_token(Jsonb* metadata, int64 token) {
     if (metadata != nullptr && !JB_ROOT_IS_OBJECT(metadata)) return metadata;
     JsonbParseState* state = nullptr;
     pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
-    if (token >= 0) push_number(&state, "fence", int64_to_numeric(token));
+    if (token >= 0) push_number(&state, "token", int64_to_numeric(token));
     push_number(&state, "transaction_id",
                 int64_to_numeric(static_cast<int64>(U64FromFullTransactionId(GetTopFullTransactionId()))));
     return joined_metadata(metadata, JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));

@@ -17,8 +17,8 @@ insert into expected select r, t.* from unnest('{pawl_worker,pawl_operator}'::te
     ('input', 'operation row_number data raw problem line_number', '', ''),
     ('validations', 'operation row_number state row_id errors raw created_at', '', ''),
     ('records', 'operation row_number step_index', 'tries state error_type error_message started_at completed_at', ''),
-    ('work', '', 'state deadline_at worker lease_until fence due', ''),
-    ('notices', '', 'state message tries worker lease_until fence due', ''),
+    ('work', '', 'state deadline_at worker lease_until token due', ''),
+    ('notices', '', 'state message tries worker lease_until token due', ''),
     ('signals', 'operation key result message payload attempt', '', '')) t;
 insert into expected
     values ('pawl_operator', 'sql_runs', 'operation step_index kind first_row last_row size lease_until',

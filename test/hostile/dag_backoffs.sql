@@ -68,19 +68,19 @@ select is((select done from pawl.fire_due('pawl_dag.steps')), 3::bigint, 'and fo
 -- the log has the fencing token and the transaction
 begin;
 select pg_current_xact_id() as xid \gset
-set local pawl.metadata = '{"fence": 77, "transaction_id": 1, "mine": true}';
+set local pawl.metadata = '{"token": 77, "transaction_id": 1, "mine": true}';
 select from pawl_dag.orchestrate();
 select count(*) from pawl_dag.claim(:'me', batch => 20, lease => '1 hour') \g /dev/null
 commit;
 select is_rows($$select distinct l.event, l.metadata from pawl_dag.step_transitions l
     join pawl_dag.steps s using (task_uuid, step_uuid) where l.metadata ? 'mine'$$,
-    format($$values ('Enqueue', '{"fence": 3, "mine": true, "transaction_id": %1$s}'::jsonb),
-            ('Start', '{"fence": 4, "mine": true, "transaction_id": %1$s}')$$, :xid),
+    format($$values ('Enqueue', '{"token": 3, "mine": true, "transaction_id": %1$s}'::jsonb),
+            ('Start', '{"token": 4, "mine": true, "transaction_id": %1$s}')$$, :xid),
     'the token that the step then has, and the transaction, whatever the caller says');
 select is_empty($$select * from pawl_dag.step_transitions_log
-    where metadata ->> 'fence' is null or metadata ->> 'transaction_id' is null$$, 'in every entry of a step');
+    where metadata ->> 'token' is null or metadata ->> 'transaction_id' is null$$, 'in every entry of a step');
 select is_empty($$select * from pawl_dag.task_transitions_log
-        where metadata ->> 'fence' is null or metadata ->> 'transaction_id' is null$$, 'and of a task');
+        where metadata ->> 'token' is null or metadata ->> 'transaction_id' is null$$, 'and of a task');
 
 -- which sessions may set the order in which rows are locked
 create table lines (a uuid, b int, state text not null default 'pending', owner text, primary key (a, b));
@@ -95,7 +95,7 @@ select throws_ok($$select pawl.set_lock_order('lines', 'keyless')$$, '22023', nu
 select throws_ok($$select pawl.set_lock_order('lines', 'off')$$, '22023', null, 'a view');
 select throws_ok($$select pawl.set_lock_order('lines', 'lines')$$, '22023', null, 'itself');
 select throws_ok($$select pawl.set_lock_order('other', 'lines')$$, '42704', null, 'no lifecycle');
-select throws_ok($$select pawl.set_log_fence('lines', null)$$, '22004', null, 'neither yes nor no');
+select throws_ok($$select pawl.set_log_token('lines', null)$$, '22004', null, 'neither yes nor no');
 drop table other;
 create table other (a uuid primary key);
 select lives_ok($$select pawl.set_lock_order('lines', 'other')$$, 'a table whose key theirs begins with');

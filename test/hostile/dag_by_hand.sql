@@ -19,13 +19,13 @@ grant execute on function may to public;
 -- column fails this test until that is decided.
 create table column_right (relation regclass, roles text, columns name[]);
 insert into column_right values
-    ('pawl_dag.tasks', 'worker operator', '{state,processor_uuid,lease_until,fence,steps_total,steps_blocked,'
+    ('pawl_dag.tasks', 'worker operator', '{state,processor_uuid,lease_until,token,steps_total,steps_blocked,'
     'steps_ready,steps_in_flight,steps_waiting,steps_failed,steps_satisfied,steps_cancelled,evaluate,entered_at}'),
     ('pawl_dag.tasks', 'operator', '{priority,error,deadline_at,stale_after,watch_at}'),
     ('pawl_dag.tasks', '', '{task_uuid,template_uuid,namespace,name,version,rank,context,identity_key,correlation_id,'
     'parent_correlation_id,traceparent,tracestate,failure_policy,created_at,completed_at}'),
     ('pawl_dag.steps', 'worker operator', '{state,level,total_parents,unsatisfied_parents,permanent,backoff_request,'
-    'worker_uuid,lease_until,fence,next_retry_at,result,error}'),
+    'worker_uuid,lease_until,token,next_retry_at,result,error}'),
     ('pawl_dag.steps', 'operator', '{priority,attempts,optional,retryable,max_attempts,backoff,timeout}'),
     ('pawl_dag.steps', '', '{task_uuid,step_uuid,name,namespace,rank,handler,handler_options,map_of,map_index,'
     'traceparent,tracestate,last_attempted_at,last_failure_at,created_at}'),
@@ -90,7 +90,7 @@ insert into wish select what, format(command, :'task'), worker, operator from (v
     ('its deadline', 'update pawl_dag.tasks set deadline_at = now() where task_uuid = %L', '42501', 'ok'),
     ('its priority', 'update pawl_dag.tasks set priority = 7 where task_uuid = %L', '42501', 'ok'),
     ('its place in the queue', 'update pawl_dag.tasks set rank = 7 where task_uuid = %L', '42501', '42501'),
-    ('its fence', 'update pawl_dag.tasks set fence = 7 where task_uuid = %L', 'PW005', 'PW005'),
+    ('its token', 'update pawl_dag.tasks set token = 7 where task_uuid = %L', 'PW005', 'PW005'),
     ('it is complete with steps undone', 'update pawl_dag.tasks set state = ''complete'' where task_uuid = %L', 'PW001',
         'PW001'),
     ('parents of a step', 'update pawl_dag.steps set unsatisfied_parents = 0 where task_uuid = %L and name = ''b''',
@@ -99,7 +99,7 @@ insert into wish select what, format(command, :'task'), worker, operator from (v
     ('its level', 'update pawl_dag.steps set level = 7 where task_uuid = %L', '42501', '42501'),
     ('its attempts', 'update pawl_dag.steps set attempts = 0 where task_uuid = %L', '42501', 'ok'),
     ('its maximum', 'update pawl_dag.steps set max_attempts = 9 where task_uuid = %L', '42501', 'ok'),
-    ('its fence', 'update pawl_dag.steps set fence = 7 where task_uuid = %L and name = ''a''', 'PW005', 'PW005'),
+    ('its token', 'update pawl_dag.steps set token = 7 where task_uuid = %L and name = ''a''', 'PW005', 'PW005'),
     ('a result before it is reported', 'update pawl_dag.steps set result = ''1'' where task_uuid = %L and name = ''a''',
         '42501', 'ok'),
     ('a result that is reported', 'update pawl_dag.steps set state = ''enqueued_for_orchestration'', result = ''1'' '
@@ -277,7 +277,7 @@ rollback;
 
 -- The engine's processor is no secret; what its state changes ask for is asked of all that name it.
 select from pawl_dag.report(
-    jsonb_build_array(jsonb_build_object('task_uuid', :'task', 'step_uuid', step_of(:'task', 'a'), 'fence', 1, 'result',
+    jsonb_build_array(jsonb_build_object('task_uuid', :'task', 'step_uuid', step_of(:'task', 'a'), 'token', 1, 'result',
         1)), 'c0000000-0000-7000-8000-00000000000c');
 select set_config('pawl.processor', pawl_dag.engine()::text, false) \g /dev/null
 update pawl_dag.tasks set state = 'evaluating_results' where task_uuid = :'task';

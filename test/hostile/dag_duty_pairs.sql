@@ -41,7 +41,7 @@ begin
         where state = 'in_progress' and name = 'lost';
     set local session_replication_role = origin;
     perform pawl_dag.report(
-            (select jsonb_agg(jsonb_build_object('task_uuid', task_uuid, 'step_uuid', step_uuid, 'fence', fence,
+            (select jsonb_agg(jsonb_build_object('task_uuid', task_uuid, 'step_uuid', step_uuid, 'token', token,
                 'error', '{"permanent": true}'::jsonb))
         from mine where name = 'failed'), 'c0000000-0000-7000-8000-00000000000c');
     -- on the page, the last is the first
@@ -68,7 +68,7 @@ insert into deed values
     ('abandon', $$select pawl.abandon('pawl_dag.steps', 'c0000000-0000-7000-8000-00000000000c')$$),
     ('report',
         $$select from pawl_dag.report(
-                (select jsonb_agg(jsonb_build_object('task_uuid', task_uuid, 'step_uuid', step_uuid, 'fence', fence,
+                (select jsonb_agg(jsonb_build_object('task_uuid', task_uuid, 'step_uuid', step_uuid, 'token', token,
                     'result', 1))
             from mine where name = 'held'), 'c0000000-0000-7000-8000-00000000000c')$$),
     ('cancel_tasks', 'select pawl_dag.cancel_tasks(array(select uuid from task order by n))'),

@@ -13,7 +13,7 @@ create function held(lease interval default '1 hour') returns jsonb language plp
 declare made jsonb;
 begin
     perform pawl_dag.start_task('one');
-    select jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'fence', c.fence) into made
+    select jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'token', c.token) into made
       from pawl_dag.claim('c0000000-0000-7000-8000-00000000000c', orchestrate => 100, lease => held.lease) c;
     return made;
 end $$;
@@ -35,24 +35,24 @@ insert into wrong_element select what, held() || added, '22023' from (values
     ('retry_after that only PostgreSQL reads', '{"error": {"retry_after": "tomorrow"}}'),
     ('permanent that is no boolean', '{"error": {"permanent": "perhaps"}}'),
     ('permanent that is a number', '{"error": {"permanent": 1}}'),
-    ('a token that is no number', '{"fence": "x", "result": 1}'),
-    ('a token that is too large', '{"fence": 99999999999999999999999, "result": 1}'),
-    ('a token that is negative', '{"fence": -1, "result": 1}'), ('a token that is a fraction',
-        '{"fence": 1.5, "result": 1}'), ('a token that is null', '{"fence": null, "result": 1}'),
-    ('a token that is an object', '{"fence": {}, "result": 1}'), ('a task that is no uuid',
+    ('a token that is no number', '{"token": "x", "result": 1}'),
+    ('a token that is too large', '{"token": 99999999999999999999999, "result": 1}'),
+    ('a token that is negative', '{"token": -1, "result": 1}'), ('a token that is a fraction',
+        '{"token": 1.5, "result": 1}'), ('a token that is null', '{"token": null, "result": 1}'),
+    ('a token that is an object', '{"token": {}, "result": 1}'), ('a task that is no uuid',
         '{"task_uuid": "x", "result": 1}'), ('a task that is null', '{"task_uuid": null, "result": 1}'),
     ('a task that is a number', '{"task_uuid": 7, "result": 1}'), ('a step that is no uuid',
         '{"step_uuid": "{0000", "result": 1}'), ('a step that is a list', '{"step_uuid": [], "result": 1}'),
     ('neither result nor error', '{}'), ('a misspelt result', '{"reslut": 1}'), ('a null error', '{"error": null}'),
     ('both', '{"result": 1, "error": {"message": "x"}}')) v(what, added);
 insert into wrong_element select 'without ' || k, (held() || '{"result": 1}') - k, '22023'
-    from unnest('{task_uuid,step_uuid,fence}'::text[]) k;
+    from unnest('{task_uuid,step_uuid,token}'::text[]) k;
 insert into wrong_element select format('an element that is %s', e), e, '22023'
     from (values ('null'::jsonb), ('1'), ('true'), ('"x"'), ('[]'), ('[[1]]')) v(e);
 insert into wrong_element select 'an element that is empty', '{}', '22023';
 insert into wrong_element
     select 'an unknown step', held() || '{"step_uuid": "00000000-0000-7000-8000-000000000000", "result": 1}', 'P0002';
-insert into wrong_element select 'a token of another claim', held() || '{"fence": 7, "result": 1}', 'PW005';
+insert into wrong_element select 'a token of another claim', held() || '{"token": 7, "result": 1}', 'PW005';
 select is(said(jsonb_build_array(element)), problem, what || ', alone') from wrong_element;
 select jsonb_agg(x.e order by x.n) as mixed, string_agg(x.problem, ', ' order by x.n) as expected from (
     select row_number() over () * 2 as n, element as e, problem from wrong_element
@@ -69,7 +69,7 @@ select is(said('[]'), null, 'no element, no row');
 select is(said(held() || form), coalesce(expected, 'ok enqueued_for_orchestration'), form::text)
     from (values ('{"result": null}'::jsonb, null), ('{"result": null, "error": null}', null),
         ('{"result": false}', null),
-    ('{"fence": "1", "result": 1}', null), ('{"fence": 1e0, "result": 1}', null),
+    ('{"token": "1", "result": 1}', null), ('{"token": 1e0, "result": 1}', null),
     ('{"result": 1, "more": {"x": 1}}', null),
     ('{"error": "boom"}', 'ok enqueued_as_error_for_orchestration'),
     ('{"error": []}', 'ok enqueued_as_error_for_orchestration'),
@@ -98,7 +98,7 @@ select is(said(:'h'::jsonb || '{"error": {"message": "x"}}'), 'PW005', 'neither 
 select held() as h \gset
 select pawl_dag.start_task('one') as task \gset
 select step_of(:'task', 's') as step \gset
-select jsonb_build_object('task_uuid', :'task', 'step_uuid', :'step', 'fence', 0) as zero \gset
+select jsonb_build_object('task_uuid', :'task', 'step_uuid', :'step', 'token', 0) as zero \gset
 select is(said(:'zero'::jsonb || '{"result": 1}'), 'PW005', 'a step that was never claimed, with token 0');
 select is(said(:'zero'::jsonb || '{"result": null}'), 'PW005', 'nor the result that it does not have');
 select is(said(:'h'::jsonb || '{"result": 1}', :'other'), 'PW004', 'a second processor, while the first has the step');
@@ -150,7 +150,7 @@ create function busy() returns trigger
     language plpgsql as $$ begin raise exception 'later' using errcode = '40001'; end $$;
 create trigger busy before update on pawl_dag.steps for each row execute function busy();
 select throws_ok(format('select pawl_dag.report(%L, %L)',
-    (select jsonb_agg(jsonb_build_object('task_uuid', task_uuid, 'step_uuid', step_uuid, 'fence', fence, 'result', 1))
+    (select jsonb_agg(jsonb_build_object('task_uuid', task_uuid, 'step_uuid', step_uuid, 'token', token, 'result', 1))
         from pawl_dag.steps where state = 'in_progress'), :'me'),
     '40001', 'later', 'what asks for a repetition is no element''s');
 drop trigger busy on pawl_dag.steps;

@@ -10,7 +10,7 @@ create function held() returns jsonb language plpgsql as $$
 declare made jsonb;
 begin
     perform pawl_dag.start_task('one');
-    select jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'fence', c.fence) into made
+    select jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'token', c.token) into made
       from pawl_dag.claim('c0000000-0000-7000-8000-00000000000c', orchestrate => 100, lease => '1 hour') c;
     return made;
 end $$;

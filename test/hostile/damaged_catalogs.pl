@@ -23,7 +23,7 @@ $node->safe_psql('postgres', <<'SQL');
 alter table app.tasks add column traceparent text;
 create table app.regions (region text primary key);
 insert into app.regions select distinct region from app.parcels;
-select pawl.set_lock_order('app.parcels', 'app.regions'), pawl.set_log_fence('app.jobs');
+select pawl.set_lock_order('app.parcels', 'app.regions'), pawl.set_log_token('app.jobs');
 select pawl.set_trace('app.tasks', 'traceparent', null, 'state');
 select pawl.keep_log('app.tasks', '1 day', state_column => 'state'), pawl.create_consumer('harm');
 select count(*) from pawl.claim(null::app.jobs, processor => 'worker', batch => 4, queue => 'fast');

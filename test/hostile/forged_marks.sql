@@ -111,7 +111,7 @@ select is((select count(*) from pawl_saga.intentions where flow_uuid = :'flow'),
 -- What follows from the state changes of a worker is written all the same.
 set role marks_worker;
 select from pawl_dag.report(
-    jsonb_build_array(jsonb_build_object('task_uuid', :'task', 'step_uuid', step_of(:'task', 'a'), 'fence', 1, 'result',
+    jsonb_build_array(jsonb_build_object('task_uuid', :'task', 'step_uuid', step_of(:'task', 'a'), 'token', 1, 'result',
         1)), 'c0000000-0000-7000-8000-00000000000c');
 select work();
 select from pawl_dag.start_task('diamond');
@@ -136,7 +136,7 @@ begin
         select * into c from pawl_saga.claim('w');
         exit when not found;
         perform from pawl_saga.report(
-            jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+            jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token)
             || case when c.flow_uuid = h and c.name = 'b'
                 and c.action = 'execute' then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end), 'w');
     end loop;

@@ -114,7 +114,7 @@ select is(pg_temp.try(format('select pawl_saga._ask(%L, null, current_user)', 'p
     'nor is a function called as another');
 
 -- What a worker does by hand is what the functions do.
-select flow_uuid, node, fence from pawl_saga.claim('w') \gset
+select flow_uuid, node, token from pawl_saga.claim('w') \gset
 select is(pg_temp.try(format('update pawl_saga.tasks set progress = 0.5 where flow_uuid = %L and node = %s',
     :'flow_uuid', :node)), 'done', 'the progress of its task');
 select is(pg_temp.try(format('update pawl_saga.tasks set result = ''2'' where flow_uuid = %L and node = %s',
@@ -165,7 +165,7 @@ begin
         exit when not found;
         did := did || (c.action || ' ' || c.name);
         perform from pawl_saga.report(
-            jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+            jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token)
             || case when c.action || ' '
             || c.name = fails then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end), 'w');
     end loop;
@@ -234,13 +234,13 @@ set pawl.processor = 'operator';
 select is(pg_temp.try(s), '42501', 'an operator does not ' || s)
     from unnest(array['update pawl_saga.tasks set blockers = 0', 'update pawl_saga.tasks set due_at = null',
     'update pawl_saga.tasks set intention = ''REVERT''', 'update pawl_saga.tasks set dropped = true',
-    'update pawl_saga.tasks set execute = ''sql:public.done''', 'update pawl_saga.tasks set fence = 1',
+    'update pawl_saga.tasks set execute = ''sql:public.done''', 'update pawl_saga.tasks set token = 1',
     'update pawl_saga.flows set broken = false', 'update pawl_saga.flows set undoing = false',
     'update pawl_saga.flows set run = 0', 'update pawl_saga.flows set inputs = ''{}''',
     'update pawl_saga.retries set state = ''SUCCESS''', 'update pawl_saga.retries set controller = ''{}''',
     'update pawl_saga.junctions set blockers = 0', 'update pawl_saga.attempts set value = ''1''',
     'update pawl_saga.runs set state = ''SUCCESS''', 'update pawl_saga.signals set taken_at = null',
-    'update pawl_saga.jobs set fence = 1', 'update pawl_saga.jobs set inputs = ''{}''',
+    'update pawl_saga.jobs set token = 1', 'update pawl_saga.jobs set inputs = ''{}''',
     'insert into pawl_saga.retry_transitions (flow_uuid, node, to_state) select flow_uuid, node, ''SUCCESS'' from '
     'pawl_saga.retries',
     'insert into pawl_saga.tasks (flow_uuid, node, name, execute) select flow_uuid, 99, ''x'', ''sql:public.done'' '
@@ -265,7 +265,7 @@ begin
         select * into c from pawl_saga.claim('operator');
         exit when not found;
         perform from pawl_saga.report(
-            jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+            jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token)
             || case when c.action || ' '
             || c.name = any (fails) then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end), 'operator');
     end loop;

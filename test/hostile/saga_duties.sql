@@ -78,7 +78,7 @@ delete from pawl_saga.flows;
 select voted('{"task": "a", "queue": "q"}', 'bad report', 'public.poison'),
     pawl_saga.define('{"task": "good report", "queue": "q"}') \g /dev/null
 select pawl_saga.start('bad report'), pawl_saga.start('good report') \g /dev/null
-select jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence, 'result', 1)) as results
+select jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token, 'result', 1)) as results
     from pawl_saga.claim('w', 'q', 10) c \gset
 select results_eq(format('select ok, left(problem, 12), state from pawl_saga.report(%L, ''w'') order by ok',
     :'results'), $$values (true, null, 'SUCCESS'), (true, null, 'SUCCESS')$$, 'a report of several flows does not ask');
@@ -92,10 +92,10 @@ select pawl_saga.define('{"flow": "unordered", "name": "orphan", "children": [{"
 select pawl_saga.define('{"task": "other", "queue": "o"}') \g /dev/null
 select pawl_saga.start('orphan') as o \gset
 select count(*) from pawl_saga.claim('w', 'o', 10) \g /dev/null
-select flow_uuid, node, fence from pawl_saga.tasks where flow_uuid = :'o' and name = 'z' \gset
+select flow_uuid, node, token from pawl_saga.tasks where flow_uuid = :'o' and name = 'z' \gset
 select is((select state
         from pawl_saga.report(
-                jsonb_build_array(jsonb_build_object('flow_uuid', :'flow_uuid', 'node', :node, 'fence', :fence,
+                jsonb_build_array(jsonb_build_object('flow_uuid', :'flow_uuid', 'node', :node, 'token', :token,
                     'failure', '{"message": "no"}'::jsonb)), 'w')),
     'FAILURE', 'all is to be reverted');
 set session_replication_role = replica;

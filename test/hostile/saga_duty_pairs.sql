@@ -36,17 +36,17 @@ begin
     insert into flow select n, pawl_saga.start('full') from generate_series(1, 2) n;
     perform from pawl_saga.claim('c', 'q', 8);
     perform from pawl_saga.report(
-        (select jsonb_agg(jsonb_build_object('flow_uuid', flow_uuid, 'node', node, 'fence', fence, 'failure',
+        (select jsonb_agg(jsonb_build_object('flow_uuid', flow_uuid, 'node', node, 'token', token, 'failure',
             '{"message": "no"}'::jsonb))
                                      from mine where name = 'fails'), 'c');
     perform from pawl_saga.claim('c', 'q', 2);
     perform from pawl_saga.report(
-            (select jsonb_agg(jsonb_build_object('flow_uuid', flow_uuid, 'node', node, 'fence', fence)) from mine
+            (select jsonb_agg(jsonb_build_object('flow_uuid', flow_uuid, 'node', node, 'token', token)) from mine
                                     where name = 'fails' and state = 'REVERTING'), 'c');
     perform from pawl.claim_keys(null::pawl_saga.tasks,
         (select array_agg(row(flow_uuid, node)) from mine where name = 'ran'), 'execute', 'c', '1 hour', 'sql:');
     perform from pawl_saga.report(
-        (select jsonb_agg(jsonb_build_object('flow_uuid', flow_uuid, 'node', node, 'fence', fence, 'result', 1))
+        (select jsonb_agg(jsonb_build_object('flow_uuid', flow_uuid, 'node', node, 'token', token, 'result', 1))
                                      from mine where name = 'ran'), 'c');
     -- on the page, the last is the first
     set local session_replication_role = replica;
@@ -95,10 +95,10 @@ insert into deed values
     ('abandon', $$select pawl.abandon('pawl_saga.tasks', 'c')$$),
     ('reap', $$select from pawl.reap('pawl_saga.tasks')$$),
     ('report', $$select from pawl_saga.report(
-        (select jsonb_agg(jsonb_build_object('flow_uuid', flow_uuid, 'node', node, 'fence', fence, 'result', 1))
+        (select jsonb_agg(jsonb_build_object('flow_uuid', flow_uuid, 'node', node, 'token', token, 'result', 1))
                                                  from mine where name = 'held'), 'c')$$),
     ('fail', $$select from pawl_saga.report(
-        (select jsonb_agg(jsonb_build_object('flow_uuid', flow_uuid, 'node', node, 'fence', fence, 'failure',
+        (select jsonb_agg(jsonb_build_object('flow_uuid', flow_uuid, 'node', node, 'token', token, 'failure',
             '{"message": "no"}'::jsonb))
                                                from mine where name = 'held'), 'c')$$),
     ('run_sql_tasks', 'select from pawl_saga.run_sql_tasks()'),

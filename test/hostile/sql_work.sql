@@ -69,7 +69,7 @@ select is(attempt('sql_work_worker', :'runner', $$select from pawl.claim(null::p
     'c0000000-0000-7000-8000-00000000000c', queue => 'sql:')$$), 'nothing', 'the kernel''s claim skips them');
 set role sql_work_worker;
 select is((select array_agg(r.ok || ' ' || left(r.problem, 5)) from pawl_dag.steps s, pawl_dag.report(jsonb_build_array(
-    jsonb_build_object('task_uuid', s.task_uuid, 'step_uuid', s.step_uuid, 'fence', s.fence, 'result', 1)), :'runner') r
+    jsonb_build_object('task_uuid', s.task_uuid, 'step_uuid', s.step_uuid, 'token', s.token, 'result', 1)), :'runner') r
     where s.task_uuid = :'task' and s.name = 'b'), '{"false 42501"}', 'and a report is not accepted');
 reset role;
 select is(attempt('sql_work_worker', '', $$select from pawl.reap('pawl_dag.steps') r where r.done > 0$$), 'done',
@@ -176,7 +176,7 @@ insert into try select what, 'runner', format(command, :'ready', :'run', :'back'
     operator);
 select is(worker || ', ' || by_operator, '42501, ' || operator, what) from tried;
 select is(attempt('sql_work_worker', 'runner', format($$select from pawl_saga.tasks t, pawl_saga.report(
-    jsonb_build_array(jsonb_build_object('flow_uuid', t.flow_uuid, 'node', t.node, 'fence', t.fence, 'result', 1)),
+    jsonb_build_array(jsonb_build_object('flow_uuid', t.flow_uuid, 'node', t.node, 'token', t.token, 'result', 1)),
     'runner') r where t.flow_uuid = %L and t.name = 'a' and r.ok$$, :'run')), '42501', 'and a report is not accepted');
 select is(attempt('sql_work_worker', 'runner',
     $$select from pawl.claim(null::pawl_saga.tasks, 'execute', 'runner', queue => 'sql:')$$), 'nothing',

@@ -16,7 +16,7 @@ create table decided (tab regclass, verb text, roles text, columns text[], reaso
 insert into decided values
     ('pawl_bulk.input', 'INSERT', 'worker operator', '{operation,row_number,data,raw,problem,line_number}',
     'only while the input is open (trigger came); rows are validated later'),
-    ('pawl_bulk.notices', 'UPDATE', 'worker operator', '{state,message,tries,worker,lease_until,fence,due}',
+    ('pawl_bulk.notices', 'UPDATE', 'worker operator', '{state,message,tries,worker,lease_until,token,due}',
     'the owner of the lease; the rest as _notice_by_sql says'),
     ('pawl_bulk.operation_transitions', 'INSERT', 'worker operator', 
      '{id,operation,sort_key,from_state,to_state,event,processor,actor,correlation_id,metadata,machine_version,'
@@ -50,7 +50,7 @@ insert into decided values
     'of this session, or lost (_run_by_sql)'),
     ('pawl_bulk.validations', 'INSERT', 'worker operator', '{operation,row_number,state,row_id,errors,raw,'
     'created_at}', 'only the functions that validate (_validations_by_sql)'),
-    ('pawl_bulk.work', 'UPDATE', 'worker operator', '{state,deadline_at,worker,lease_until,fence,due}',
+    ('pawl_bulk.work', 'UPDATE', 'worker operator', '{state,deadline_at,worker,lease_until,token,due}',
     'claims and leases by the kernel; times by _work_by_sql'),
     ('pawl_dag.dlq', 'INSERT', 'operator', '{task_uuid,original_state,reason,task_snapshot,metadata}',
     'state and snapshot are the task''s (_dead_letter_by_sql)'),
@@ -70,7 +70,7 @@ insert into decided values
     ('pawl_dag.steps', 'UPDATE', 'operator', '{priority,optional,retryable,max_attempts,backoff,timeout,attempts}',
     'operators give attempts and time, within _step_settings'),
     ('pawl_dag.steps', 'UPDATE', 'worker operator', '{state,level,total_parents,unsatisfied_parents,permanent,'
-    'backoff_request,worker_uuid,lease_until,fence,next_retry_at,result,error}',
+    'backoff_request,worker_uuid,lease_until,token,next_retry_at,result,error}',
     'state changes and leases by the kernel; the rest as _step_by_sql says'),
     ('pawl_dag.task_transitions', 'INSERT', 'worker operator', '{id,task_uuid,sort_key,from_state,to_state,event,'
     'processor,actor,correlation_id,metadata,machine_version,created_at,most_recent}',
@@ -83,7 +83,7 @@ insert into decided values
     'steps_blocked,steps_ready,deadline_at,stale_after}', 'as its template says: _inserted_by_sql, _tasks_by_sql'),
     ('pawl_dag.tasks', 'UPDATE', 'operator', '{priority,error,deadline_at,stale_after,watch_at}',
     'operators give time, and say what comes first and what went wrong'),
-    ('pawl_dag.tasks', 'UPDATE', 'worker operator', '{state,processor_uuid,lease_until,fence,steps_total,'
+    ('pawl_dag.tasks', 'UPDATE', 'worker operator', '{state,processor_uuid,lease_until,token,steps_total,'
     'steps_blocked,steps_ready,steps_in_flight,steps_waiting,steps_failed,steps_satisfied,steps_cancelled,evaluate,'
     'entered_at}', 'state changes and leases by the kernel, with guards; counters by triggers alone (_task_by_sql)'),
     ('pawl_saga.flow_transitions', 'INSERT', 'worker operator', '{id,flow_uuid,sort_key,from_state,to_state,event,'

@@ -79,7 +79,7 @@ select make_jobs('jobs');
 select enforce_jobs('jobs');
 alter table jobs rename column owner to "Worker";
 alter table jobs rename column lease to until;
-alter table jobs rename column token to fence;
+alter table jobs rename column token to stamp;
 alter table jobs rename column due to at;
 alter table jobs rename column attempts to tries;
 alter table jobs rename column max_attempts to tries_left;
@@ -88,7 +88,7 @@ alter table jobs rename column priority to rank;
 alter table jobs rename column state to phase;
 alter table jobs rename column id to number;
 select is(managed('jobs'),
-    'phase Worker until fence at tries tries_left lane {rank,created_at} {3,4,5,6,7,8,9,0,10,11}',
+    'phase Worker until stamp at tries tries_left lane {rank,created_at} {3,4,5,6,7,8,9,0,10,11}',
     'every managed column is followed');
 create schema other;
 alter table jobs rename to duties;
@@ -104,7 +104,7 @@ alter table pawl.binding disable trigger owner_only;
 update pawl.binding set relation_oid = null, managed_attnums = null;
 alter table pawl.binding enable trigger owner_only;
 alter table other.duties rename column until to lease;
-select is(managed('other.duties'), 'phase Worker lease fence at tries tries_left lane {rank,created_at} '
+select is(managed('other.duties'), 'phase Worker lease stamp at tries tries_left lane {rank,created_at} '
     '{3,4,5,6,7,8,9,0,10,11}', 'a rename right after a restore is followed too');
 
 -- What is needed cannot go, nor become something else.
@@ -112,7 +112,7 @@ select is(outcome(format('alter table other.duties drop column %I', name)),
     format('2BP01 column "%s" of table other.duties cannot be dropped: a binding depends on it | It is %s of the '
             'binding on column "phase". | select pawl.release(''other.duties'', ''phase'')', name, role),
     name || ' stays')
-  from (values ('Worker', 'owner'), ('lease', 'lease'), ('fence', 'token'), ('at', 'due'), ('tries', 'attempts'),
+  from (values ('Worker', 'owner'), ('lease', 'lease'), ('stamp', 'token'), ('at', 'due'), ('tries', 'attempts'),
       ('tries_left', 'max_attempts'), ('lane', 'queue'),
                ('rank', 'part of the claim order'), ('created_at', 'part of the claim order'),
                ('number', 'part of the key'), ('phase', 'the state')) v(name, role);
@@ -125,7 +125,7 @@ select is(outcome(format('alter table other.duties %s', command)), answer, comma
     'time zone | select pawl.release(''other.duties'', ''phase'')'),
     ('alter column "Worker" set not null', '22023 column "Worker" of table other.duties must allow null | A null '
     'value means that the row has no owner. | select pawl.release(''other.duties'', ''phase'')'),
-    ('alter column fence type numeric', '42804 column "fence" of table other.duties is of type numeric | select '
+    ('alter column stamp type numeric', '42804 column "stamp" of table other.duties is of type numeric | select '
     'pawl.release(''other.duties'', ''phase'')'),
     ('alter column "Worker" type varchar using ''me''',
         '2BP01 column "Worker" of table other.duties is a managed column: its values cannot be rewritten | ALTER '

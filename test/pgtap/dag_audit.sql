@@ -29,24 +29,24 @@ create function audited(step uuid) returns text language sql as $$
                 order by a.recorded_at), 'nothing')
         from pawl_dag.step_result_audit a where a.step_uuid = step $$;
 
-select task_uuid, step_uuid, fence from begun() \gset
+select task_uuid, step_uuid, token from begun() \gset
 select is(audited(:'step_uuid'), 'nothing', 'what was begun has no result');
 set pawl.processor = :'worker';
 update pawl_dag.steps set state = 'enqueued_for_orchestration', result = '1' where step_uuid = :'step_uuid';
 select is(audited(:'step_uuid'), 't ' || :'worker' || ' t', 'a result written by UPDATE is audited');
 select from pawl_dag.orchestrate();
 select is(audited(:'step_uuid'), 't ' || :'worker' || ' t', 'a result that is read is no other one');
-select task_uuid, step_uuid, fence from begun() \gset
+select task_uuid, step_uuid, token from begun() \gset
 insert into pawl_dag.step_transitions (task_uuid, step_uuid, event)
     values (:'task_uuid', :'step_uuid', 'EnqueueForOrchestration');
 select is(audited(:'step_uuid'), 't ' || :'worker' || ' t', 'an INSERT into the log');
-select task_uuid, step_uuid, fence from begun() \gset
+select task_uuid, step_uuid, token from begun() \gset
 select pawl.fire('pawl_dag.steps', row(:'task_uuid'::uuid, :'step_uuid'::uuid), 'EnqueueAsErrorForOrchestration')
     \g /dev/null
 select is(audited(:'step_uuid'), 'f ' || :'worker' || ' t', 'pawl.fire, an error');
 reset pawl.processor;
-select task_uuid, step_uuid, fence from begun() \gset
-select jsonb_build_array(jsonb_build_object('task_uuid', :'task_uuid', 'step_uuid', :'step_uuid', 'fence', :fence,
+select task_uuid, step_uuid, token from begun() \gset
+select jsonb_build_array(jsonb_build_object('task_uuid', :'task_uuid', 'step_uuid', :'step_uuid', 'token', :token,
         'result', 7)) as said \gset
 select from pawl_dag.report(:'said', :'worker');
 select from pawl_dag.report(:'said', :'worker');
@@ -57,8 +57,8 @@ select is_rows(format('select name, success, worker, correlation_id from pawl_da
     'with the correlation id of the task');
 
 -- undone
-select task_uuid, step_uuid, fence from begun() \gset
-select jsonb_build_array(jsonb_build_object('task_uuid', :'task_uuid', 'step_uuid', :'step_uuid', 'fence', :fence,
+select task_uuid, step_uuid, token from begun() \gset
+select jsonb_build_array(jsonb_build_object('task_uuid', :'task_uuid', 'step_uuid', :'step_uuid', 'token', :token,
         'error', '{"message": "x"}'::jsonb)) as said \gset
 begin;
 select from pawl_dag.report(:'said', :'worker');
@@ -96,10 +96,10 @@ select is_empty($$select l.id from pawl_dag.step_transitions_log l
 select work();
 analyze pawl_dag.steps;
 discard plans;
-select s.task_uuid as task, s.step_uuid as step, s.fence from begun() s \gset
+select s.task_uuid as task, s.step_uuid as step, s.token from begun() s \gset
 begin;
 select is((select r.ok from pawl_dag.report(jsonb_build_array(jsonb_build_object('task_uuid', :'task', 'step_uuid',
-    :'step', 'fence', :fence, 'result', 1)), :'worker') r), true, 'a report after statistics were made');
+    :'step', 'token', :token, 'result', 1)), :'worker') r), true, 'a report after statistics were made');
 select is(pg_stat_get_xact_numscans('pawl_dag.steps_pawl_owned'::regclass), 0::bigint,
     'does not scan the index of leases');
 commit;

@@ -19,7 +19,7 @@ select throws_ok($$select pawl_dag.cancel_task('00000000-0000-7000-8000-00000000
 -- cancelled in the middle, by plain SQL and by the function
 select pawl_dag.start_task('diamond') as task \gset
 select from pawl_dag.orchestrate();
-select task_uuid, step_uuid, fence
+select task_uuid, step_uuid, token
     from pawl.claim(null::pawl_dag.steps, 'Start', '00000000-0000-7000-8000-00000000000b', queue => 'default') \gset
 update pawl_dag.tasks set state = 'cancelled' where task_uuid = :'task';
 select is(state_of(:'task'), 'cancelled: a cancelled, b cancelled, c cancelled, d cancelled',
@@ -27,9 +27,9 @@ select is(state_of(:'task'), 'cancelled: a cancelled, b cancelled, c cancelled, 
 select is_rows(
     format($$select ok, left(problem, 5)
         from pawl_dag.report(
-            jsonb_build_array(jsonb_build_object('task_uuid', %L, 'step_uuid', %L, 'fence', %s, 'result', 1)),
+            jsonb_build_array(jsonb_build_object('task_uuid', %L, 'step_uuid', %L, 'token', %s, 'result', 1)),
                 '00000000-0000-7000-8000-00000000000b')$$,
-    :'task_uuid', :'step_uuid', :'fence'), $$values (false, 'PW005')$$, 'its worker''s token is stale');
+    :'task_uuid', :'step_uuid', :'token'), $$values (false, 'PW005')$$, 'its worker''s token is stale');
 select pawl_dag.start_task('diamond') as task \gset
 select is(pawl_dag.cancel_tasks(array[:'task'::uuid, :'task_uuid'::uuid], 'no longer wanted'), 1::bigint,
     'what is cancelled already is not counted');
@@ -111,9 +111,9 @@ set local pawl.metadata = '{"by": "me"}';
 select work();
 commit;
 select is(state_of(:'task'), 'complete: a complete, b cancelled, c complete, d cancelled', 'the rest completes');
-select is((select metadata - '{fence,transaction_id}'::text[] from pawl_dag.task_transitions where task_uuid = :'task'
+select is((select metadata - '{token,transaction_id}'::text[] from pawl_dag.task_transitions where task_uuid = :'task'
     and to_state = 'complete'), '{"by": "me", "partial": true}', 'and the log says that it is only a part');
-select is((select string_agg(distinct nullif(l.metadata - '{fence,transaction_id}'::text[], '{}')::text, ' ')
+select is((select string_agg(distinct nullif(l.metadata - '{token,transaction_id}'::text[], '{}')::text, ' ')
         from pawl_dag.task_transitions l
         where l.task_uuid = :'whole' or l.task_uuid = :'task' and l.to_state = 'evaluating_results'), '{"by": "me"}',
     'of no other move, nor of a task that completes beside it');
@@ -141,9 +141,9 @@ select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complet
 -- reports
 select pawl_dag.start_task('diamond') as task \gset
 select from pawl_dag.orchestrate();
-select step_uuid, fence
+select step_uuid, token
     from pawl.claim(null::pawl_dag.steps, 'Start', '00000000-0000-7000-8000-00000000000b', queue => 'default') \gset
-select jsonb_build_array(jsonb_build_object('task_uuid', :'task', 'step_uuid', :'step_uuid', 'fence', :fence, 'error',
+select jsonb_build_array(jsonb_build_object('task_uuid', :'task', 'step_uuid', :'step_uuid', 'token', :token, 'error',
         '{"message": "busy", "retry_after": 30}'::jsonb)) as said \gset
 select is_rows(format('select ok, left(problem, 5) from pawl_dag.report(%L, %L)', :'said',
     '00000000-0000-7000-8000-00000000000c'), $$values (false, 'PW004')$$, 'another''s step');
@@ -163,11 +163,11 @@ select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complet
 select pawl_dag.start_task('diamond', '{"of": "claims"}') as task \gset
 select is((select count(*) from pawl_dag.claim('c0000000-0000-7000-8000-00000000000c')), 0::bigint,
     'nothing is enqueued');
-select is_rows($$select name, handler, fence, attempts, context, parents
+select is_rows($$select name, handler, token, attempts, context, parents
     from pawl_dag.claim('c0000000-0000-7000-8000-00000000000c', orchestrate => 100)$$,
     $$values ('a', 'a', 1, 1, '{"of": "claims"}', '{}')$$, 'the same call enqueues and claims');
 select from pawl_dag.report(
-        (select jsonb_agg(jsonb_build_object('task_uuid', task_uuid, 'step_uuid', step_uuid, 'fence', fence, 'result',
+        (select jsonb_agg(jsonb_build_object('task_uuid', task_uuid, 'step_uuid', step_uuid, 'token', token, 'result',
             '{"from": "a"}'::jsonb)) from pawl_dag.steps
     where task_uuid = :'task' and state = 'in_progress'), 'c0000000-0000-7000-8000-00000000000c');
 select is_rows(
@@ -195,13 +195,13 @@ select throws_ok($$update stepless set state = 'x'$$, '39P01', null,
 select pawl_dag.start_task('diamond') as task \gset
 select from pawl_dag.orchestrate();
 select from pawl_dag.report(
-    (select jsonb_agg(jsonb_build_object('task_uuid', task_uuid, 'step_uuid', step_uuid, 'fence', fence, 'result', 1))
+    (select jsonb_agg(jsonb_build_object('task_uuid', task_uuid, 'step_uuid', step_uuid, 'token', token, 'result', 1))
     from pawl.claim(null::pawl_dag.steps, 'Start', 'b0000000-0000-7000-8000-00000000000b', queue => 'default')),
     'b0000000-0000-7000-8000-00000000000b');
 select from pawl_dag.orchestrate();
-create temporary table held as select task_uuid, step_uuid, fence from pawl.claim(null::pawl_dag.steps, 'Start',
+create temporary table held as select task_uuid, step_uuid, token from pawl.claim(null::pawl_dag.steps, 'Start',
     'b0000000-0000-7000-8000-00000000000b', '200 ms', queue => 'default');
-insert into held select task_uuid, step_uuid, fence from pawl.claim(null::pawl_dag.steps, 'Start',
+insert into held select task_uuid, step_uuid, token from pawl.claim(null::pawl_dag.steps, 'Start',
     'b0000000-0000-7000-8000-00000000000b', '1 hour', queue => 'default');
 create function held_up() returns trigger language plpgsql as $$
 begin
@@ -213,7 +213,7 @@ end $$;
 create trigger held_up before update on pawl_dag.steps for each statement execute function held_up();
 select is_rows(format('select left(step_uuid::text, 0), ok, state, left(problem, 5) from pawl_dag.report(%L, %L)',
     (select jsonb_agg(jsonb_build_object('task_uuid', task_uuid, 'step_uuid', step_uuid,
-    'fence', fence, 'result', 1)) from held), 'b0000000-0000-7000-8000-00000000000b'),
+    'token', token, 'result', 1)) from held), 'b0000000-0000-7000-8000-00000000000b'),
     $$values ('', false, 'in_progress', 'PW005'), ('', true, 'enqueued_for_orchestration', null)$$,
     'a step whose lease ends in the middle of a report is lost, and the other is reported');
 drop trigger held_up on pawl_dag.steps;

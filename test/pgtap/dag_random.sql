@@ -28,7 +28,7 @@ declare reports jsonb;
 begin
     perform from pawl_dag.orchestrate(1 + (random() * 20)::int);
     perform set_config('pawl.processor', '00000000-0000-7000-8000-00000000000' || round % 4, true);
-    select jsonb_agg(jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'fence', c.fence)
+    select jsonb_agg(jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'token', c.token)
            || case when r < 0.02 then '{"error": {"message": "never", "permanent": true}}'::jsonb
                    when r < 0.2 then '{"error": {"message": "not now"}}' else '{"result": 1}' end) into reports
       from (select c.*, random() as r

@@ -15,10 +15,10 @@ select pawl.define('step', $$stateDiagram-v2
     class running owned
 $$);
 create table step (id int primary key, state text not null default 'queued', worker text, lease timestamptz,
-    fence bigint not null default 0,
+    token bigint not null default 0,
                    due timestamptz, attempts int not null default 0, most int not null default 2, wait jsonb);
 select pawl.enforce('step', 'state', 'step'), pawl.enable_log('step', 'state'),
-    pawl.enable_queue('step', 'state', owner => 'worker', lease => 'lease', token => 'fence', attempts => 'attempts',
+    pawl.enable_queue('step', 'state', owner => 'worker', lease => 'lease', token => 'token', attempts => 'attempts',
         max_attempts => 'most'), pawl.enable_timers('step', 'state', due => 'due'),
     pawl.set_claiming('step', 'state', claim => '{Start}', on_expiry => 'WaitForRetry', on_expiry_else => 'Fail',
         retry => '{WaitForRetry}', backoff => '{"strategy": "none"}', backoff_column => 'wait');
@@ -33,7 +33,7 @@ do $$ begin
     end loop;
 end $$;
 select is((pawl.reap('step')).done, 3::bigint, 'and all leases expire');
-select results_eq($$select id, state, worker, fence from step order by id$$,
+select results_eq($$select id, state, worker, token from step order by id$$,
     $$values (1, 'waiting', null::text, 2::bigint), (2, 'failed', null, 2), (3, 'waiting', null, 2)$$,
     'a row without an attempt left takes the other event');
 select results_eq($$select subject_id, event, metadata ->> 'lost_owner' from step_transitions

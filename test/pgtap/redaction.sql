@@ -333,8 +333,8 @@ create extension pawl_bulk;
 create extension pawl_saga;
 select pawl_saga.define('{"flow": "linear", "name": "f", "children": [{"task": "a"}]}') \g /dev/null
 select pawl_saga.start('f', '{"x": "Secret"}') as f \gset
-select flow_uuid, node, fence from pawl_saga.claim('Secret') \gset
-select pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', :'flow_uuid', 'node', :node, 'fence', :fence,
+select flow_uuid, node, token from pawl_saga.claim('Secret') \gset
+select pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', :'flow_uuid', 'node', :node, 'token', :token,
     'result', 'Secret')), 'Secret') \g /dev/null
 select pawl_dag.define_template('{"name": "t", "steps": [{"name": "a"}]}') \g /dev/null
 select pawl_dag.start_task('t', '{"x": "Secret"}') as task \gset

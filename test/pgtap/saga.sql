@@ -70,23 +70,23 @@ select is(:'action'::text, 'execute', 'a worker claims a task to execute it');
 select throws_ok(format('update pawl_saga.tasks set state = %L where flow_uuid = %L and name = %L', 'SUCCESS', :'f',
     'a'), 'PW004', null, 'only the owner can report it');
 select is((select problem
-    from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', :'f', 'node', :node, 'fence', :fence - 1)),
+    from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', :'f', 'node', :node, 'token', :token - 1)),
         'w1')) like 'PW005%', true, 'nor an old token');
-select lives_ok(format('select pawl_saga.progress(%L, %s, %s, 0.5, null, %L)', :'f', :node, :fence, 'w1'),
+select lives_ok(format('select pawl_saga.progress(%L, %s, %s, 0.5, null, %L)', :'f', :node, :token, 'w1'),
     'the owner of a task can report its progress');
 select is((select count(*) from pawl_saga.claim('w2')), 0::bigint, 'there is nothing else');
 select is((select state
         from pawl_saga.report(
-                jsonb_build_array(jsonb_build_object('flow_uuid', :'f', 'node', :node, 'fence', :fence, 'result',
+                jsonb_build_array(jsonb_build_object('flow_uuid', :'f', 'node', :node, 'token', :token, 'result',
                     '[1, 2]'::jsonb)), 'w1')), 'SUCCESS', 'the owner of a task can report its result');
 select is((select ok
         from pawl_saga.report(
-                jsonb_build_array(jsonb_build_object('flow_uuid', :'f', 'node', :node, 'fence', :fence, 'result',
+                jsonb_build_array(jsonb_build_object('flow_uuid', :'f', 'node', :node, 'token', :token, 'result',
                     '[1, 2]'::jsonb)), 'w1')),
     true, 'twice counts once');
 select is((select left(problem, 5)
         from pawl_saga.report(
-            jsonb_build_array(jsonb_build_object('flow_uuid', :'f', 'node', :node, 'fence', :fence, 'result', 9)),
+            jsonb_build_array(jsonb_build_object('flow_uuid', :'f', 'node', :node, 'token', :token, 'result', 9)),
                 'w1')),
     'PW005', 'another result was not recorded');
 select is((select arguments from pawl_saga.claim('w2')), '{"key": 2}', 'the next gets what was provided');

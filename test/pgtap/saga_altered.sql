@@ -14,7 +14,7 @@ begin
     for c in select * from pawl_saga.claim('w', 'default', 1) loop
         did := did || (c.action || ' ' || c.handler);
         perform from pawl_saga.report(
-            jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+            jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token)
             || case when c.name = fails and c.action = 'execute' or c.action || ' ' || c.name = fails
                 then '{"failure": {"message": "no"}}'::jsonb else jsonb_build_object('result', c.name) end), 'w');
     end loop;
@@ -105,7 +105,7 @@ declare c record;
 begin
     for c in select * from pawl_saga.claim('w', 'default', 1) loop
         perform from pawl_saga.report(
-                jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence,
+                jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token,
                     'failure', '{"message": "no"}'::jsonb)), 'w');
     end loop;
     return null;
@@ -151,14 +151,14 @@ begin
         select * into c from pawl_saga.claim('w');
         exit when c.action = 'revert' or not found;
         perform from pawl_saga.report(
-            jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+            jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token)
             || case when c.name = any (fails) then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end),
             'w');
     end loop;
     perform pawl_saga.suspend(f);
     if c.action = 'revert' then
         perform from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node,
-            'fence', c.fence, 'result', 1)), 'w');
+            'token', c.token, 'result', 1)), 'w');
     end if;
     return f;
 end $$;

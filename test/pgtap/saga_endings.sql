@@ -18,7 +18,7 @@ begin
     for c in select * from pawl_saga.claim('w', 'default', most) loop
         did := did || (c.action || ' ' || c.name);
         perform from pawl_saga.report(
-            jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+            jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token)
             || case when c.action || ' '
             || c.name = any (fails) then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end), 'w');
     end loop;
@@ -97,7 +97,7 @@ create function work_at_once(fails text[] default '{}') returns text language pl
 declare did text; reports jsonb;
 begin
     select string_agg(c.action || ' ' || c.name, ', '),
-           jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+           jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token)
                || case when c.action || ' ' || c.name = any (fails) then '{"failure": {"message": "no"}}'::jsonb
                        else '{"result": 1}' end)
       into did, reports from pawl_saga.claim('w', 'default', 1000) c;
@@ -244,7 +244,7 @@ end $$;
 create function round(n int) returns bool language plpgsql as $$
 declare reports jsonb; did bool;
 begin
-    select jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+    select jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token)
            || case when random() < case c.action when 'execute' then 0.25 else 0.05 end
             then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end) into reports
       from pawl_saga.claim('w', 'default', 1 + (random() * 60)::int) c;

@@ -17,7 +17,7 @@ begin
         exit when not found;
         did := did || (c.action || ' ' || c.name);
         perform from pawl_saga.report(
-            jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+            jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token)
             || case when c.action || ' '
             || c.name = any (fails) then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end), 'w');
     end loop;
@@ -116,7 +116,7 @@ begin
     select * into c from pawl_saga.claim('w');
     perform pawl_saga.suspend(flow);
     perform from pawl_saga.report(
-        jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+        jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token)
         || case fails when c.name then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end), 'w');
     return flow;
 end $$;

@@ -16,7 +16,7 @@ begin
     select * into c from pawl_saga.claim('w', 'default', 1);
     if found then
         perform from pawl_saga.report(
-            jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+            jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token)
             || case when c.name = failing
                 and c.action = 'execute' then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end), 'w');
         return c.action || ' ' || c.name;

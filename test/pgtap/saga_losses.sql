@@ -8,7 +8,7 @@ create function state(flow uuid) returns text language sql as $$
         join pawl_saga.atoms a using (flow_uuid) where f.flow_uuid = flow group by f.state $$;
 create function report(work pawl_saga.tasks, how text default 'result') returns void language sql as $$
     select from pawl_saga.report(
-        jsonb_build_array(jsonb_build_object('flow_uuid', (work).flow_uuid, 'node', (work).node, 'fence', (work).fence)
+        jsonb_build_array(jsonb_build_object('flow_uuid', (work).flow_uuid, 'node', (work).node, 'token', (work).token)
         || case how when 'result' then '{"result": 1}' else '{"failure": {"message": "no"}}' end::jsonb),
         (work).worker) $$;
 create function take(n int, worker text) returns setof pawl_saga.tasks language plpgsql as $$
@@ -94,8 +94,8 @@ select is((select count(*) from take(5, 'w13') where flow_uuid = :'f' and state 
 select pawl_saga.define('{"flow": "unordered", "name": "patience", "children": [{"task": "short"}, {"task": "long"}, '
     '{"task": "bad"}]}') \g /dev/null
 select pawl_saga.start('patience') as f \gset
-create temporary table held as select name, flow_uuid, node, fence from pawl_saga.claim('w14', 'default', 1, '200 ms');
-insert into held select name, flow_uuid, node, fence from pawl_saga.claim('w14', 'default', 2, '1 hour');
+create temporary table held as select name, flow_uuid, node, token from pawl_saga.claim('w14', 'default', 1, '200 ms');
+insert into held select name, flow_uuid, node, token from pawl_saga.claim('w14', 'default', 2, '1 hour');
 create function held_up() returns trigger language plpgsql as $$
 begin
     while exists (select from pawl_saga.tasks
@@ -105,7 +105,7 @@ begin
 end $$;
 create trigger held_up before update on pawl_saga.tasks for each statement execute function held_up();
 select is((select string_agg(concat_ws(' ', h.name, r.ok, r.state, left(r.problem, 5)), ', ' order by h.node)
-    from pawl_saga.report((select jsonb_agg(jsonb_build_object('flow_uuid', flow_uuid, 'node', node, 'fence', fence)
+    from pawl_saga.report((select jsonb_agg(jsonb_build_object('flow_uuid', flow_uuid, 'node', node, 'token', token)
     || case name when 'bad' then '{"failure": {"message": "no"}}' else '{"result": 1}' end::jsonb order by node)
         from held), 'w14') r
     join held h using (flow_uuid, node)),

@@ -66,7 +66,7 @@ select pawl_saga.run(flow_uuid) from began \g /dev/null
 create function look(round int) returns setof text language plpgsql as $$
 declare reports jsonb; w text := 'w' || round % 4; lost bool := random() < 0.15;
 begin
-    select jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+    select jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token)
            || case when random() < case c.action when 'execute' then 0.15 else 0.06 end
             then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end) into reports
       -- the others go on for a while

@@ -24,7 +24,7 @@ select unalike(:'said'::text, '%WARNING%', 'and only that');
 
 -- An outcome that is sent again is ok again; any other than the recorded one is PW005.
 create function claimed() returns jsonb
-    language sql as $$ select jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+    language sql as $$ select jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token)
         from pawl_saga.claim('w') c $$;
 create function say(task jsonb, said jsonb) returns text
     language sql as $$ select r.ok || coalesce(' ' || r.problem, '') || ' ' || coalesce(r.state, '')
@@ -85,7 +85,7 @@ select is(say(:'a', '{"result": "undone"}'), 'false PW005 the task already has a
 select pawl_saga.start('f') as f \gset
 select pawl_saga.start('f') as g \gset
 select jsonb_object_agg(case c.flow_uuid when :'f' then 'f' else 'g' end,
-    jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)) as both
+    jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token)) as both
     from pawl_saga.claim('w', batch => 2) c \gset
 select results_eq(
         format($$select ok, problem, state
@@ -115,7 +115,7 @@ select pawl_saga.start('t') as t \gset
 select claimed() as a \gset
 update pawl_saga.tasks set timeout_at = now() - interval '1 s' where flow_uuid = :'t';
 select pawl_saga.time_out_tasks() \g /dev/null
-select jsonb_build_object('fence', fence, 'failure', failure) as timed_out from pawl_saga.tasks
+select jsonb_build_object('token', token, 'failure', failure) as timed_out from pawl_saga.tasks
     where flow_uuid = :'t' \gset
 select is(say(:'a', :'timed_out'), 'false PW005 the task already has another outcome FAILURE',
     'a timeout is not the worker''s failure');
@@ -124,10 +124,10 @@ select pawl_saga.resume(:'f') \g /dev/null
 
 -- of several elements for one task each has its answer, in their order
 select pawl_saga.start('f') as g \gset
-select jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence) as c
+select jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token) as c
     from pawl_saga.claim('w', batch => 10) c where c.flow_uuid = :'g' \gset
 select is((select string_agg(r.ok || ' ' || coalesce(left(r.problem, 5), ''), ', ' order by n)
-    from pawl_saga.report(jsonb_build_array(:'c'::jsonb || '{"fence": 0, "result": 7}',
+    from pawl_saga.report(jsonb_build_array(:'c'::jsonb || '{"token": 0, "result": 7}',
     :'c'::jsonb || '{"result": 8}', :'c'::jsonb || '{"result": 9}', :'c'::jsonb || '{"result": 8}'), 'w')
     with ordinality r(flow_uuid, node, ok, state, problem, n)),
     'false PW005, true , false PW005, true ', 'a stale one, the one that counts, another, and the first again');
@@ -137,9 +137,9 @@ select is((select result from pawl_saga.tasks where flow_uuid = :'g' and name = 
 select claimed() as b \gset
 select results_eq(
     format($$select ok, problem, state from pawl_saga.report(jsonb_build_array('1',
-        '{"flow_uuid": "x", "node": 1, "fence": 1}'::jsonb, '{"node": 1}'::jsonb,
-    %L::jsonb || '{"node": "one"}', %1$L::jsonb || '{"fence": "soon"}', %1$L::jsonb || '{"result": 2}'), 'w')
+        '{"flow_uuid": "x", "node": 1, "token": 1}'::jsonb, '{"node": 1}'::jsonb,
+    %L::jsonb || '{"node": "one"}', %1$L::jsonb || '{"token": "soon"}', %1$L::jsonb || '{"result": 2}'), 'w')
         order by ok, state$$, :'b'),
-    $$select false, '22023 flow_uuid, node or fence is missing or malformed', null::text from generate_series(1, 5)
+    $$select false, '22023 flow_uuid, node or token is missing or malformed', null::text from generate_series(1, 5)
         union all select true, null, 'SUCCESS' order by 1, 3$$, 'each is validated alone');
 select * from finish();

@@ -24,20 +24,20 @@ select throws_ok('select pawl_saga.revert(pawl.uuid_v7(), ''x'')', 'P0002', null
 select pawl_saga.start('trip') as flow \gset
 select lives_ok('select pawl_saga.run_sql_tasks()', 'a and b are done');
 select is(public.states(:'flow'), 'RUNNING: a SUCCESS, r SUCCESS, b SUCCESS, c PENDING, d PENDING', 'c is a worker''s');
-select flow_uuid, node, fence from pawl_saga.claim('me') \gset
+select flow_uuid, node, token from pawl_saga.claim('me') \gset
 select throws_ok(format('select pawl_saga.revert(%L, %L)', :'flow', ''), '22004', null, 'a reason is needed');
 select is(pawl_saga.revert(:'flow', 'the traveller is ill'), 'RUNNING', 'it goes on until all is undone');
 select lives_ok('select pawl_saga.run_sql_tasks()', 'b is independent of c');
 select is(public.states(:'flow'), 'RUNNING: a SUCCESS, r SUCCESS, b REVERTED, c RUNNING, d PENDING',
     'b is undone; a waits for c');
 select is((select ok
-        from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', :'flow_uuid', 'node', :node, 'fence',
-            :fence, 'result', 2)), 'me')), true, 'the result of task c is accepted while its flow reverts');
-select node, fence, action, result from pawl_saga.claim('me') \gset
+        from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', :'flow_uuid', 'node', :node, 'token',
+            :token, 'result', 2)), 'me')), true, 'the result of task c is accepted while its flow reverts');
+select node, token, action, result from pawl_saga.claim('me') \gset
 select is(:'action' || ' ' || :'result', 'revert 2', 'and is to be undone');
 select is((select ok
         from pawl_saga.report(
-            jsonb_build_array(jsonb_build_object('flow_uuid', :'flow_uuid', 'node', :node, 'fence', :fence)), 'me')),
+            jsonb_build_array(jsonb_build_object('flow_uuid', :'flow_uuid', 'node', :node, 'token', :token)), 'me')),
     true, 'which it is');
 select lives_ok('select pawl_saga.run_sql_tasks()', 'run_sql_tasks runs the revert of task a');
 select is(public.states(:'flow'), 'REVERTED: a REVERTED, r REVERTED, b REVERTED, c REVERTED, d PENDING',
@@ -52,7 +52,7 @@ create function public.work_on(flow uuid) returns void language plpgsql as $$
 begin
     perform pawl_saga.run_sql_tasks();
     perform pawl_saga.report(coalesce(
-            jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence, 'result', 1)),
+            jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token, 'result', 1)),
         '[]'), 'me') from pawl_saga.claim('me') c;
     perform pawl_saga.run_sql_tasks();
 end $$;
@@ -71,7 +71,7 @@ select is(public.states(:'flow'), 'SUSPENDED: a PENDING, r PENDING, b PENDING, c
     'suspended before anything was done');
 select is(pawl_saga.revert(:'flow', 'x'), 'REVERTED', 'there is nothing to do');
 select pawl_saga.start('trip') as flow \gset
-select flow_uuid, node, fence from pawl_saga.claim('me', 'sql:') \gset
+select flow_uuid, node, token from pawl_saga.claim('me', 'sql:') \gset
 select pawl_saga.suspend(:'flow');
 select pawl_saga.revert(:'flow', 'x');
 select is(public.states(:'flow'), 'RUNNING: a RUNNING, r PENDING, b PENDING, c PENDING, d PENDING',

@@ -10,7 +10,7 @@ create function state(flow uuid) returns text language sql as $$
 create function work(how text default 'result') returns bigint language sql as $$
     select count(*)
         from pawl_saga.report(
-            (select coalesce(jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+            (select coalesce(jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token)
         || case how when 'result' then '{"result": 1}' else '{"failure": {"message": "no"}}' end::jsonb), '[]')
                 from pawl_saga.claim('w', 'default', 10) c), 'w') $$;
 create function define(name text, steps jsonb, retry jsonb default null, shape text default 'linear') returns uuid

@@ -98,15 +98,15 @@ select is_empty(
     :'task'), 'and every state change of the task');
 select is((select count(*) from pawl_dag.task_transitions
     where task_uuid = :'task' and from_state is not null
-            and metadata - '{fence,transaction_id}'::text[] = jsonb_build_object('traceparent',
+            and metadata - '{token,transaction_id}'::text[] = jsonb_build_object('traceparent',
         :'parent', 'tracestate', 'rojo=1')) > 3, true, 'with the span in which it was asked for');
 select pawl_dag.start_task('w', '{"a": 1}') as untraced \gset
 call work();
 select is_empty(
         format($$select metadata from pawl_dag.step_transitions where task_uuid = %L
-            and metadata - '{fence,transaction_id}'::text[] <> '{}' union all select metadata
+            and metadata - '{token,transaction_id}'::text[] <> '{}' union all select metadata
                 from pawl_dag.task_transitions where task_uuid = %1$L
-            and metadata - '{fence,transaction_id}'::text[] <> '{}'$$, :'untraced'),
+            and metadata - '{token,transaction_id}'::text[] <> '{}'$$, :'untraced'),
     'a task without a trace has none, though it ran in the same transactions');
 select lives_ok($$select pawl_dag.define_template('{"name": "many", "steps": [{"name": "each", "handler": '
         '"sql:public.twice", "map": "items"}]}')$$, 'a mapped workflow');

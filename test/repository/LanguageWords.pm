@@ -65,7 +65,6 @@ our @allowed = (
 	[ 'edge', qr/\bedges\b/, 'pawl_dag.edges, between the steps of a task', qr{sql/pawl_api/tasks\.sql$} ],
 	[ 'who', qr/\bpersons to whom the Software\b/, 'the words of a license' ],
 	[ 'holder', qr/\bCOPYRIGHT HOLDERS\b/, 'the words of a license' ],
-	[ 'fence', qr/\b(?:lease_until|node or) fence\b/, 'a column of the packs, in a list of columns' ],
 	[ 'record', qr/\brecord (?:type|variable|OID|of state changes)\b/i,
 		'the SQL type; the glossary\'s own definition of the log' ],
 	[ 'record', qr/\bWAL record\b/i, 'the server\'s own term' ],
@@ -89,10 +88,6 @@ our @allowed = (
 		'what the operating system calls it' ],
 	[ 'attachment', qr/\bContent-Disposition\b|\battachment;/i, 'an HTTP header' ],
 	[ 'fence', qr/\bcode fences?\b|\bfenced (?:code )?blocks?\b|\bmemory fences?\b/i, 'Markdown; the processor' ],
-	[ 'fence', qr/\b[a-z]\.fence\b/, 'a column of the packs' ],
-	[ 'fence',
-		qr/"fence"|\bfence: (?:the fencing|default)|\bfence(?: \(the fencing token| must | is null| and transaction_id)/,
-		'the field, the column, and the parameter' ],
 	[ 'journal', qr/\bsystemd\b|\bjournalctl\b|\bjournald?'s\b|\bthe system journal\b/i, 'systemd\'s journal' ],
 	[ 'arrow', qr/\barrow keys?\b|ArrowUp|ArrowDown|ArrowLeft|ArrowRight/i, 'a key of the keyboard' ],
 );
@@ -107,9 +102,6 @@ our %identifier = map { $_ => 1 }
 # Identifiers that are the platform's or a seed's: name, and why.
 our %given = (
 	hand_over => 'the verb: to hand over', by_hand => 'English: by hand',
-	fence => 'a field of log entries that the reference of pawl_dag names; a column of pawl_dag and pawl_saga',
-	log_fence => 'the same',
-	set_log_fence => 'the same',
 	ArrowUp => 'the DOM', ArrowDown => 'the DOM', ArrowLeft => 'the DOM', ArrowRight => 'the DOM',
 );
 # Fields of the HTTP API that the console reads (they change there first), and a theme of Mermaid.

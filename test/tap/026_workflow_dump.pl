@@ -20,7 +20,7 @@ declare looked int; reports jsonb;
 begin
     for i in 1 .. rounds loop
         select o.tasks into looked from pawl_dag.orchestrate(1000) o;
-        select jsonb_agg(jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'fence', c.fence)
+        select jsonb_agg(jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'token', c.token)
             || case when c.name = any (failing) then '{"error": {"message": "no", "permanent": true}}'::jsonb
                 else jsonb_build_object('result', c.name) end) into reports
           from pawl.claim(null::pawl_dag.steps, 'Start', '$worker', batch => 1000, queue => 'default') c;
@@ -81,7 +81,7 @@ SQL
 	# the worker that had claimed the step reports, with its old token
 	is(one($node, <<"SQL", $database), 't', "$name: a worker's lease outlives the dump");
 select r.ok from pawl_dag.steps s, pawl_dag.report(
-        jsonb_build_array(jsonb_build_object('task_uuid', s.task_uuid, 'step_uuid', s.step_uuid, 'fence', s.fence,
+        jsonb_build_array(jsonb_build_object('task_uuid', s.task_uuid, 'step_uuid', s.step_uuid, 'token', s.token,
             'result', 1)), '$worker') r
  where s.state = 'in_progress'
 SQL

@@ -68,11 +68,11 @@ sub finished
 	is(one($node, <<'SQL', $database), 't', "$name: the worker that had claimed the row reports");
 select r.ok from pawl_bulk.work w,
     pawl_bulk.report(jsonb_build_array(jsonb_build_object('operation', w.operation, 'row_number', w.row_number,
-    'step_index', w.step_index, 'token', w.fence, 'result', 'ok')), 'worker') r where w.worker = 'worker'
+    'step_index', w.step_index, 'token', w.token, 'result', 'ok')), 'worker') r where w.worker = 'worker'
 SQL
 	is(one($node, q{select r.ok from pawl_bulk.notices n,
 		pawl_bulk.report_notices(jsonb_build_array(jsonb_build_object('operation', n.operation, 'notice', n.notice,
-		'token', n.fence, 'result', 'ok')), 'mailer') r where n.worker = 'mailer'}, $database),
+		'token', n.token, 'result', 'ok')), 'mailer') r where n.worker = 'mailer'}, $database),
 		't', "$name: so does the sender of a notice");
 	$node->safe_psql($database, <<'SQL');
 select run();

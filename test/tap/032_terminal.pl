@@ -14,7 +14,7 @@ create function step() returns void language plpgsql as $$
 declare said jsonb;
 begin
     perform from pawl_dag.orchestrate();
-    select jsonb_agg(jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'fence', c.fence, 'result',
+    select jsonb_agg(jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'token', c.token, 'result',
         1)) into said
       from pawl.claim(null::pawl_dag.steps, 'Start', '00000000-0000-7000-8000-00000000000a', queue => 'default') c;
     perform from pawl_dag.report(said, '00000000-0000-7000-8000-00000000000a');

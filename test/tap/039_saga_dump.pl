@@ -22,7 +22,7 @@ begin
         for c in select * from pawl_saga.claim('w', 'default', 1) loop
             did := true;
             perform from pawl_saga.report(
-                jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+                jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token)
                 || case when c.action || ' '
                 || c.name = any (failing) then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end), 'w');
         end loop;
@@ -72,7 +72,7 @@ sub goes_on
 	is(one($node, <<'SQL', $database), 't', "$name: the worker that had claimed the task reports");
 select r.ok
     from pawl_saga.tasks t, pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', t.flow_uuid, 'node',
-            t.node, 'fence', t.fence, 'result', 1)), 'claimer') r
+            t.node, 'token', t.token, 'result', 1)), 'claimer') r
     where t.worker = 'claimer'
 SQL
 	$node->safe_psql($database, <<'SQL');

@@ -40,7 +40,7 @@ create view everything as
     (select count(*) from pawl_saga.attempts) as attempts;
 create function report(n int, how text) returns bool language sql as $$
     select ok from pawl_saga.tasks t, pawl_saga.report(
-        jsonb_build_array(jsonb_build_object('flow_uuid', t.flow_uuid, 'node', t.node, 'fence', t.fence)
+        jsonb_build_array(jsonb_build_object('flow_uuid', t.flow_uuid, 'node', t.node, 'token', t.token)
         || case how when 'ok' then '{"result": 1}' else '{"failure": {"message": "no"}}' end::jsonb), 'w')
         where t.worker = 'w' $$;
 create function run_all() returns void language sql as $$ select pawl_saga.start('f') $$;

@@ -47,7 +47,7 @@ is($proxy->fired, 8, 'eight were lost');
 is(failures(), 0, 'a worker that was told to stop reports no failure');
 is(end_program($worker, 'TERM'), 0, 'the worker ends');
 like($worker->{out}, qr/^3 succeeded, 0 failed, 0 dropped/, 'each step was reported once');
-my ($attempts, $tokens) = split / /, one($node, q{select max(s.attempts) || ' ' || max(s.fence) from pawl_dag.steps s
+my ($attempts, $tokens) = split / /, one($node, q{select max(s.attempts) || ' ' || max(s.token) from pawl_dag.steps s
 	join pawl_dag.tasks t using (task_uuid) where t.name = 'long'});
 is("$attempts $tokens", '1 1', 'by the first owner');
 

@@ -35,7 +35,7 @@ unlike($first->{err}, qr/: lost$/m, 'and lost nothing');
 # Its flow ends while it has the job.
 one($node, q(select count(*) from pawl_saga.claim('w', 'default', 1)));
 one($node, q(select count(*) from pawl_saga.tasks t,
-    pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', t.flow_uuid, 'node', t.node, 'fence', t.fence,
+    pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', t.flow_uuid, 'node', t.node, 'token', t.token,
     'result', 1)), 'w') where t.worker = 'w'));
 ok($node->poll_query_until('postgres', q(select count(*) = 1 from pawl_saga.jobs where state = 'COMPLETE')),
     'a job whose flow has ended is consumed');

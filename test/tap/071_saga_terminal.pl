@@ -16,7 +16,7 @@ create function step(how jsonb) returns void language plpgsql as $$
 begin
     perform from pawl_saga.claim('w', 'default', 1) c,
         pawl_saga.report(
-                    jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+                    jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token)
                 || how), 'w');
 end $$;
 select pawl_saga.define('{"flow": "linear", "name": "trip", "children": [{"task": "flight"}, {"task": "hotel"}]}');

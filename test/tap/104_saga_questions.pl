@@ -114,7 +114,7 @@ sub meet
 sub works
 {
 	my ($queue, $batch, $lease, $executes) = @_;
-	return qq{select coalesce(jsonb_agg(jsonb_build_object('flow_uuid', flow_uuid, 'node', node, 'fence', fence,
+	return qq{select coalesce(jsonb_agg(jsonb_build_object('flow_uuid', flow_uuid, 'node', node, 'token', token,
 		'result', 1)), '[]') as done
 		from pawl_saga.claim('w', '$queue', $batch, '$lease') where action = 'revert' or $executes \\gset
 		select from pawl_saga.report(:'done', 'w')};

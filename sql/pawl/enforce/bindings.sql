@@ -45,7 +45,7 @@ CREATE TABLE pawl.binding (
     events_since timestamptz,
     trace_columns name[] NOT NULL DEFAULT '{}',
     locked_after regclass,
-    log_fence boolean NOT NULL DEFAULT false,
+    log_token boolean NOT NULL DEFAULT false,
     result_columns name[] NOT NULL DEFAULT '{}',
     calls text[],
     PRIMARY KEY (relation, state_column),
@@ -79,8 +79,8 @@ COMMENT ON COLUMN pawl.binding.locked_after IS
 COMMENT ON COLUMN pawl.binding.result_columns IS
 'the columns with the result of a row, and with its error: what they say of success and execution_time_ms goes to the '
 'log, and so to the audit; written by pawl.set_result_columns';
-COMMENT ON COLUMN pawl.binding.log_fence IS
-'metadata of log entries has fence and transaction_id; written by pawl.set_log_fence';
+COMMENT ON COLUMN pawl.binding.log_token IS
+'metadata of log entries has token and transaction_id; written by pawl.set_log_token';
 COMMENT ON COLUMN pawl.binding.claim_columns IS 'what is claimed first; the key follows';
 COMMENT ON COLUMN pawl.binding.lease_time IS 'the length of a lease if pawl.claim is given none';
 COMMENT ON COLUMN pawl.binding.on_expiry IS 'the event that an expired lease fires';

@@ -78,9 +78,9 @@ AS $function$
         ARRAY[quote_literal(bound.state_column)])
      WHERE bound.locked_after IS NOT NULL
     UNION ALL
-    SELECT 9, pawl._call('set_log_fence', quote_literal(bound.relation), '{state_column}',
+    SELECT 9, pawl._call('set_log_token', quote_literal(bound.relation), '{state_column}',
         ARRAY[quote_literal(bound.state_column)])
-     WHERE bound.log_fence
+     WHERE bound.log_token
     UNION ALL
     SELECT 10, pawl._call('set_result_columns', format('%L, %L', bound.relation, bound.result_columns),
         '{state_column}', ARRAY[quote_literal(bound.state_column)])
@@ -110,7 +110,7 @@ $function$;
 COMMENT ON FUNCTION pawl.definition(regclass, name) IS
 'Returns the calls that made a binding what it is, one statement a function, in an order in which they can be
 run: pawl.enforce, and where they say something pawl.enable_log, pawl.enable_queue, pawl.enable_timers,
-pawl.set_claiming, pawl.enable_events, pawl.set_trace, pawl.set_lock_order, pawl.set_log_fence,
+pawl.set_claiming, pawl.enable_events, pawl.set_trace, pawl.set_lock_order, pawl.set_log_token,
 pawl.set_result_columns and pawl.audit. The version is named only if it is not the newest. Machines
 (pawl.diagram), retention (pawl.keep_log) and pauses are not part of it.
 relation: the enforced table. state_column: null: the only bound column. Errors: 42704 no binding; 22023

@@ -185,7 +185,7 @@ BEGIN
     bound.events := false;
     bound.wake := false;
     bound.trace_columns := '{}';
-    bound.log_fence := false;
+    bound.log_token := false;
     bound.result_columns := '{}';
     PERFORM pawl._attach(bound, key);
 END

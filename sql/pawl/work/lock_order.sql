@@ -55,7 +55,7 @@ Errors: 22023 the keys do not match; 42704 no binding; 42501 not the owner of bo
 that owns both tables.
 Example: SELECT pawl.set_lock_order(''steps'', ''tasks'')';
 
-CREATE FUNCTION pawl.set_log_fence(relation regclass, fence boolean DEFAULT true, state_column name DEFAULT NULL)
+CREATE FUNCTION pawl.set_log_token(relation regclass, token boolean DEFAULT true, state_column name DEFAULT NULL)
     RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -66,24 +66,24 @@ BEGIN
     IF NOT pawl._owns(bound.relation) THEN
         PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation));
     END IF;
-    IF fence IS NULL THEN
-        PERFORM pawl.raise('22004', 'fence must not be null');
+    IF token IS NULL THEN
+        PERFORM pawl.raise('22004', 'token must not be null');
     END IF;
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
     bound := pawl._binding(bound.relation, bound.state_column);
-    IF bound.log_fence <> set_log_fence.fence THEN
-        bound.log_fence := set_log_fence.fence;
+    IF bound.log_token <> set_log_token.token THEN
+        bound.log_token := set_log_token.token;
         PERFORM pawl._change_binding(bound);
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl.set_log_fence(regclass, boolean, name) IS
+COMMENT ON FUNCTION pawl.set_log_token(regclass, boolean, name) IS
 'Adds to the metadata of log entries "transaction_id" (pg_current_xact_id()) and, if the binding has a token column,
-"fence" (the fencing token after the change); values of the caller with these names are replaced. Waits for
+"token" (the fencing token after the change); values of the caller with these names are replaced. Waits for
 sessions that write to the table. For a table of a pack it must be called again after a restore.
-relation: the enforced table. fence: default true; false: no longer. state_column: null: the only bound column.
-Errors: 22004 fence is null; 42704 no binding; 42501 not the owner. Privileges: pawl_admin that owns the table.
-Example: SELECT pawl.set_log_fence(''jobs'')';
+relation: the enforced table. token: default true; false: no longer. state_column: null: the only bound column.
+Errors: 22004 token is null; 42704 no binding; 42501 not the owner. Privileges: pawl_admin that owns the table.
+Example: SELECT pawl.set_log_token(''jobs'')';
 
 CREATE FUNCTION pawl.set_result_columns(relation regclass, columns name[], state_column name DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

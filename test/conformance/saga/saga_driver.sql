@@ -124,7 +124,7 @@ begin
                     (select coalesce(jsonb_agg(k order by k), '[]') from jsonb_object_keys(said -> 'failures') k));
             end if;
             reports := reports || jsonb_build_array(jsonb_build_object('flow_uuid', said -> 'flow_uuid', 'node',
-                said -> 'node', 'fence', said -> 'fence')
+                said -> 'node', 'token', said -> 'token')
                                                     || outcome(outcomes, said ->> 'name', said ->> 'action'));
         end loop;
         if together then
