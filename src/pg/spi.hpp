@@ -28,13 +28,14 @@ inline Datum value_of(SPITupleTable* table, int row, int column) {
     return SPI_getbinval(table->vals[row], table->tupdesc, column, &null);
 }
 
-// Values that are not null as an array, in the current memory context.
-inline Datum array_of(Datum* values, int n, Oid type) {
+// Values as an array, in the current memory context. Without `nulls` none is null.
+inline Datum array_of(Datum* values, int n, Oid type, bool* nulls = nullptr) {
     int16 length;
     bool by_value;
     char alignment;
     get_typlenbyvalalign(type, &length, &by_value, &alignment);
-    return PointerGetDatum(construct_array(values, n, type, length, by_value, alignment));
+    int bounds[] = {1};
+    return PointerGetDatum(construct_md_array(values, nulls, 1, &n, bounds, type, length, by_value, alignment));
 }
 
 }  // namespace pawl::pg

@@ -186,19 +186,6 @@ private:
 
 }  // namespace
 
-Flow* Flows::find(const pg_uuid_t& id) const {
-    for (int low = 0, high = n; low < high;) {
-        const int middle = (low + high) / 2;
-        const int order = memcmp(&items[middle].id, &id, UUID_LEN);
-        if (order == 0) return &items[middle];
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return nullptr;
-}
-
 void Nodes::add(Flow* flow, int32 number) {
     if (n == room) {
         room = room == 0 ? 8 : 2 * room;

@@ -1,27 +1,10 @@
 // May ereport; owns nothing. Counts atoms as done or undone: the nodes next to them wait for less.
 #pragma once
 
-#include "fire/plans.hpp"
 #include "guard/intent.hpp"
+#include "packs/saga/flows.hpp"
 
 namespace pawl::saga {
-
-// A flow in which atoms came to an end, as it was when its row was read.
-struct Flow {
-    pg_uuid_t id;
-    pg_uuid_t definition;
-    bool open;    // RUNNING or SUSPENDING
-    bool begins;  // RUNNING and not broken: what is ready in it can be begun
-    bool began;   // something in it can be claimed now
-};
-
-// Flows, in the order of their keys.
-struct Flows {
-    Flow* items;
-    int n;
-
-    Flow* find(const pg_uuid_t& id) const;  // null: it is none of them
-};
 
 struct Node {
     Flow* flow;

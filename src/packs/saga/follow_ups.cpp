@@ -12,14 +12,6 @@ namespace pawl::saga {
 
 namespace {
 
-// The outermost follow-up locks the flows, which another transaction may just be changing.
-#define FLOWS                                                                                          \
-    "SELECT f.flow_uuid, f.definition_uuid, f.state IN ('RUNNING', 'SUSPENDING'), f.state = 'RUNNING' " \
-    "AND NOT f.broken FROM pawl_saga.flows f WHERE f.flow_uuid = ANY ($1) ORDER BY f.flow_uuid"
-constexpr const char* read_flows = FLOWS;
-constexpr const char* lock_flows = FLOWS " FOR NO KEY UPDATE";
-#undef FLOWS
-
 constexpr const char* flows_at_rest =
     "SELECT array_agg(f.flow_uuid) FROM pawl_saga.flows f WHERE f.flow_uuid = ANY ($1) "
     "AND f.state IN ('RUNNING', 'SUSPENDING') AND NOT EXISTS (SELECT FROM pawl_saga.tasks t "
@@ -58,10 +50,7 @@ Datum failures_of(const Ended& ended) {
         values[i] = ended.atoms[i].failure.value;
         nulls[i] = ended.atoms[i].failure.isnull;
     }
-    int dimensions[] = {ended.n};
-    int bounds[] = {1};
-    return PointerGetDatum(
-        construct_md_array(values, nulls, 1, dimensions, bounds, JSONBOID, -1, false, TYPALIGN_INT));
+    return pg::array_of(values, ended.n, JSONBOID, nulls);
 }
 
 // What follows from the ends of some atoms. Ereports; runs inside SPI.
@@ -69,17 +58,10 @@ class FollowUp {
 public:
     FollowUp(const Ended& ended, Binding& plans) : ended_(ended), plans_(plans) {}
 
+    // The outermost follow-up locks the flows, which another transaction may just be changing.
     void find_flows(bool outermost) {
-        Parameters parameters = {};
-        parameters.add(UUIDARRAYOID, array_of_atoms(ended_, UUIDOID,
-                                                    [](const Atom& atom) { return UUIDPGetDatum(&atom.flow); }));
-        const int n = static_cast<int>(
-            run_planned(plans_, outermost ? lock_flows : read_flows, parameters, Order::sorted));
-        SPITupleTable* found = SPI_tuptable;
-        flows_ = {static_cast<Flow*>(palloc(sizeof(Flow) * Max(n, 1))), n};
-        for (int i = 0; i < n; ++i)
-            flows_.items[i] = {*DatumGetUUIDP(pg::value_of(found, i, 1)), *DatumGetUUIDP(pg::value_of(found, i, 2)),
-                               DatumGetBool(pg::value_of(found, i, 3)), DatumGetBool(pg::value_of(found, i, 4)), false};
+        const Datum keys = array_of_atoms(ended_, UUIDOID, [](const Atom& atom) { return UUIDPGetDatum(&atom.flow); });
+        flows_ = read_flows(keys, outermost ? Rows::locked : Rows::read, plans_);
     }
 
     // All is counted before a node is examined, which can count its flow anew, or hold it.
@@ -89,18 +71,19 @@ public:
     }
 
     void go_on() {
-        const bool failed = any([](const Atom& atom) { return is(atom.state, "FAILURE") || is(atom.state, "REVERT_FAILURE"); });
+        const bool failed =
+            any([](const Atom& atom) { return is(atom.state, "FAILURE") || is(atom.state, "REVERT_FAILURE"); });
         // an atom that finished after it was decided that it is reverted
         const bool late = any([](const Atom& atom) { return is(atom.intention, "REVERT"); }) &&
                           any([](const Atom& atom) { return is(atom.state, "SUCCESS") || is(atom.state, "FAILURE"); });
         if (ready_.n == 0 && !failed && !late) return;
-        OidFunctionCall9(
-            function_named("_follow_on"),
-            array_of_atoms(ended_, UUIDOID, [](const Atom& atom) { return UUIDPGetDatum(&atom.flow); }),
-            array_of_atoms(ended_, INT4OID, [](const Atom& atom) { return Int32GetDatum(atom.node); }),
-            array_of_atoms(ended_, TEXTOID, [](const Atom& atom) { return atom.state; }),
-            array_of_atoms(ended_, TEXTOID, [](const Atom& atom) { return atom.intention; }), failures_of(ended_),
-            BoolGetDatum(ended_.tasks), BoolGetDatum(ended_.by_duty), ready_flows(), ready_nodes());
+        OidFunctionCall9(function_named("_follow_on"),
+                         array_of_atoms(ended_, UUIDOID, [](const Atom& atom) { return UUIDPGetDatum(&atom.flow); }),
+                         array_of_atoms(ended_, INT4OID, [](const Atom& atom) { return Int32GetDatum(atom.node); }),
+                         array_of_atoms(ended_, TEXTOID, [](const Atom& atom) { return atom.state; }),
+                         array_of_atoms(ended_, TEXTOID, [](const Atom& atom) { return atom.intention; }),
+                         failures_of(ended_), BoolGetDatum(ended_.tasks), BoolGetDatum(ended_.by_duty), ready_flows(),
+                         ready_nodes());
         for (int i = 0; i < ready_.n; ++i) ready_.items[i].flow->began = false;
         if (failed || (late && !ended_.tasks))
             for (int i = 0; i < flows_.n; ++i) flows_.items[i].began = false;

@@ -1,5 +1,5 @@
-// May throw and may ereport; owns nothing. See following.hpp. What is known of follow-ups is kept in a variable and not in a
-// setting, which any session could set.
+// May throw and may ereport; owns nothing. See following.hpp. What is known of follow-ups is kept in a variable and not
+// in a setting, which any session could set.
 #include "packs/saga/following.hpp"
 
 #include <utility>

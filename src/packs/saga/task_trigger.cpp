@@ -47,10 +47,11 @@ Datum unknown_outcome(const TaskUpdate& task) {
     const bool lost = losses >= DatumGetInt32(task.old_value(TaskColumn::max_losses)) &&
                       task.had(TaskColumn::lease_until) &&
                       DatumGetTimestampTz(task.old_value(TaskColumn::lease_until)) <= GetCurrentTimestamp();
-    return DirectFunctionCall1(
-        jsonb_in, CStringGetDatum(lost ? psprintf("{\"message\": \"%d workers were lost with it\", "
-                                                  "\"type\": \"lost\"}", losses)
-                                       : "{\"message\": \"unknown outcome\"}"));
+    return DirectFunctionCall1(jsonb_in,
+                               CStringGetDatum(lost ? psprintf("{\"message\": \"%d workers were lost with it\", "
+                                                               "\"type\": \"lost\"}",
+                                                               losses)
+                                                    : "{\"message\": \"unknown outcome\"}"));
 }
 
 // What a task remembers of the state that it enters.
@@ -139,8 +140,8 @@ HeapTuple check_task(const TaskUpdate& task, HeapTuple row, TupleDesc descriptor
 PAWL_FUNCTION(pawl_saga_task_written) {
     TriggerData& trigger = pg::trigger_of(fcinfo, tasks);
     return pg::call([&] {
-        return PointerGetDatum(check_task(TaskUpdate(fcinfo, trigger, tasks), trigger.tg_newtuple,
-                                          RelationGetDescr(trigger.tg_relation)));
+        return PointerGetDatum(
+            check_task(TaskUpdate(fcinfo, trigger, tasks), trigger.tg_newtuple, RelationGetDescr(trigger.tg_relation)));
     });
 }
 
