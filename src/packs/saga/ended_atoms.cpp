@@ -29,7 +29,7 @@ using saga::Ended;
 
 int column(Relation table, const char* name, Oid type) {
     const int number = SPI_fnumber(RelationGetDescr(table), name);
-    if (number <= 0 || SPI_gettypeid(RelationGetDescr(table), number) != type)
+    if (number <= 0 || getBaseType(SPI_gettypeid(RelationGetDescr(table), number)) != type)
         ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
                         errmsg("table \"%s\" has no column \"%s\" of type %s", RelationGetRelationName(table), name,
                                format_type_be(type))));
