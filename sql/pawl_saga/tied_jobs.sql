@@ -75,11 +75,10 @@ batch: 1 to 10000; default 100. Returns done (how many) and next_at (null).
 Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT * FROM pawl_saga.release_jobs()';
 
--- Triggers look at the states before and after a statement, as if it took one transition.
+-- Triggers look at the states before and after a statement, as if it took one transition. pawl_saga._task_written
+-- rejects lists for tasks.
 CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_saga.flows
     FOR EACH ROW WHEN (pawl.takes_list('pawl_saga.flows')) EXECUTE FUNCTION pawl.one_transition();
-CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_saga.tasks
-    FOR EACH ROW WHEN (pawl.takes_list('pawl_saga.tasks')) EXECUTE FUNCTION pawl.one_transition();
 CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_saga.retries
     FOR EACH ROW WHEN (pawl.takes_list('pawl_saga.retries')) EXECUTE FUNCTION pawl.one_transition();
 CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_saga.runs

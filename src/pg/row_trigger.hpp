@@ -87,10 +87,12 @@ public:
         return slot_getattr(trigger_.tg_newslot, number(column), &null);
     }
 
-    bool old_flag(Column column) const {
+    Datum old_value(Column column) const {
         bool null;
-        return DatumGetBool(slot_getattr(trigger_.tg_trigslot, number(column), &null));
+        return slot_getattr(trigger_.tg_trigslot, number(column), &null);
     }
+
+    bool old_flag(Column column) const { return DatumGetBool(old_value(column)); }
 
     bool has(Column column) const { return !slot_attisnull(trigger_.tg_newslot, number(column)); }
     bool had(Column column) const { return !slot_attisnull(trigger_.tg_trigslot, number(column)); }
@@ -170,6 +172,26 @@ private:
     const AttrNumber* numbers_;
     std::string_view old_state_;
     std::string_view new_state_;
+};
+
+// Columns that a trigger sets in the row that is written.
+template <int most>
+struct Changes {
+    int n = 0;
+    int columns[most];
+    Datum values[most];
+    bool nulls[most];
+
+    void set(AttrNumber column, Datum value, bool null = false) {
+        columns[n] = column;
+        values[n] = value;
+        nulls[n++] = null;
+    }
+
+    // Ereports.
+    HeapTuple made_in(HeapTuple row, TupleDesc descriptor) {
+        return n == 0 ? row : heap_modify_tuple_by_cols(row, descriptor, n, columns, values, nulls);
+    }
 };
 
 // The pack's function of this name without arguments, in C++: what it answers as a boolean. Ereports.
