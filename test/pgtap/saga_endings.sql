@@ -79,6 +79,31 @@ select is((select jsonb_agg(failures order by attempt) from pawl_saga.attempts
     where flow_uuid = :'f' and node = (select node from pawl_saga.retries where flow_uuid = :'f' and name = 'o')),
           '[{"t": {"message": "no"}}, {"t": {"message": "no"}}]', 'its history has the failure of the task');
 
+-- What a controller that gives up asks for: the controller outside decides, or all of the flow is undone.
+create function runs_inside(controller jsonb) returns text language plpgsql as $$
+declare name text := 'inside ' || md5(controller::text);
+begin
+    perform pawl_saga.define(jsonb_build_object('flow', 'linear', 'name', name,
+        'retry', '{"retry": "Times", "name": "o", "attempts": 2}'::jsonb, 'children', jsonb_build_array(
+            jsonb_build_object('flow', 'linear', 'name', 'f', 'retry', controller || '{"name": "r"}',
+                'children', '[{"task": "t"}]'::jsonb))));
+    perform pawl_saga.start(name);
+    return works('execute t');
+end $$;
+select is(runs_inside(controller), case when whole then 'execute t, revert t'
+    else 'execute t, revert t, execute t, revert t' end, controller::text || ' in a flow that is retried')
+  from (values ('{"retry": "AlwaysRevert"}'::jsonb, false), ('{"retry": "AlwaysRevertAll"}', true),
+      ('{"retry": "Times", "attempts": 1}', false), ('{"retry": "Times", "attempts": 1, "revert_all": true}', true),
+      ('{"retry": "ForEach", "values": [1]}', false), ('{"retry": "ForEach", "values": [1], "revert_all": true}', true))
+      c(controller, whole);
+-- Each value is tried once, and as often as the list has it.
+select pawl_saga.define('{"flow": "linear", "name": "values", "retry": {"retry": "ForEach", "name": "r",
+    "values": [2, 1, 2, 3]}, "children": [{"task": "t"}]}') \g /dev/null
+select pawl_saga.start('values') as f \gset
+select works('execute t') \g /dev/null
+select is((select jsonb_agg(value order by attempt) from pawl_saga.attempts where flow_uuid = :'f'), '[2, 1, 2, 3]',
+    'a ForEach tries each value of its list once, in order');
+
 -- Two retries in front of one task: what one of them has given up is not run by the other's next attempt.
 select pawl_saga.define('{"flow": "graph", "name": "join", "children": [
     {"flow": "linear", "name": "f", "retry": {"retry": "AlwaysRevert", "name": "r"}, "children": [{"task": "a"}]},
