@@ -48,11 +48,15 @@ TriggerData& trigger_of(FunctionCallInfo fcinfo, const Table<n>& table, Moment m
     return *trigger;
 }
 
+// The only function of a pack with this name. Ereports.
+inline Oid function_of(const char* schema, const char* name) {
+    return LookupFuncName(list_make2(makeString(pstrdup(schema)), makeString(pstrdup(name))), -1, nullptr, false);
+}
+
 // Calls a trigger function of the pack as if it had been fired itself. Ereports.
 inline Datum fire_as(FunctionCallInfo fcinfo, const char* schema, const char* function) {
     FmgrInfo called;
-    fmgr_info(LookupFuncName(list_make2(makeString(pstrdup(schema)), makeString(pstrdup(function))), 0, nullptr, false),
-              &called);
+    fmgr_info(function_of(schema, function), &called);
     LOCAL_FCINFO(inner, 0);
     InitFunctionCallInfoData(*inner, &called, 0, InvalidOid, fcinfo->context, nullptr);
     return FunctionCallInvoke(inner);
@@ -196,8 +200,7 @@ struct Changes {
 
 // The pack's function of this name without arguments, in C++: what it answers as a boolean. Ereports.
 inline bool answer_of(const char* schema, const char* function) {
-    return DatumGetBool(OidFunctionCall0(
-        LookupFuncName(list_make2(makeString(pstrdup(schema)), makeString(pstrdup(function))), 0, nullptr, false)));
+    return DatumGetBool(OidFunctionCall0(function_of(schema, function)));
 }
 
 }  // namespace pawl::pg

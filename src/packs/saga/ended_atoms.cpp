@@ -135,9 +135,7 @@ int by_flow_and_node(const void* left, const void* right) {
 
 // By OID, without a check of privileges: nothing else calls it.
 void follow_up(Ended& ended) {
-    OidFunctionCall1(LookupFuncName(list_make2(makeString(pstrdup("pawl_saga")), makeString(pstrdup("_follow_up"))), -1,
-                                    nullptr, false),
-                     PointerGetDatum(&ended));
+    OidFunctionCall1(pg::function_of("pawl_saga", "_follow_up"), PointerGetDatum(&ended));
 }
 
 bool is_table(Oid relation, const char* name) {

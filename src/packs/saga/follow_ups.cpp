@@ -6,6 +6,7 @@
 #include "fire/target.hpp"
 #include "packs/saga/counts.hpp"
 #include "packs/saga/following.hpp"
+#include "pg/row_trigger.hpp"
 #include "pg/spi.hpp"
 
 namespace pawl::saga {
@@ -29,11 +30,6 @@ bool is_reverted(const Atom& atom) {
 bool is_done(const Atom& atom) {
     return atom.blockers == 0 && (is(atom.state, "SUCCESS") || is(atom.state, "IGNORE")) &&
            (is(atom.intention, "EXECUTE") || is(atom.intention, "IGNORE"));
-}
-
-// By OID, without a check of privileges: only the owner may call it otherwise.
-Oid function_named(const char* name) {
-    return LookupFuncName(list_make2(makeString(pstrdup("pawl_saga")), makeString(pstrdup(name))), -1, nullptr, false);
 }
 
 template <typename Value>
@@ -77,7 +73,8 @@ public:
         const bool late = any([](const Atom& atom) { return is(atom.intention, "REVERT"); }) &&
                           any([](const Atom& atom) { return is(atom.state, "SUCCESS") || is(atom.state, "FAILURE"); });
         if (ready_.n == 0 && !failed && !late) return;
-        OidFunctionCall9(function_named("_follow_on"),
+        // by OID, without a check of privileges: only the owner may call it otherwise
+        OidFunctionCall9(pg::function_of("pawl_saga", "_follow_on"),
                          array_of_atoms(ended_, UUIDOID, [](const Atom& atom) { return UUIDPGetDatum(&atom.flow); }),
                          array_of_atoms(ended_, INT4OID, [](const Atom& atom) { return Int32GetDatum(atom.node); }),
                          array_of_atoms(ended_, TEXTOID, [](const Atom& atom) { return atom.state; }),
@@ -101,7 +98,7 @@ public:
         run_planned(plans_, flows_at_rest, parameters, Order::sorted);
         bool null;
         const Datum flows = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null);
-        if (!null) OidFunctionCall1(function_named("_finish"), flows);
+        if (!null) OidFunctionCall1(pg::function_of("pawl_saga", "_finish"), flows);
     }
 
 private:
