@@ -94,7 +94,8 @@ select is_empty($$select * from named n
         where t.tgrelid = n.relation and (t.tgfoid = n.oid
             or p.prosrc in ('pawl_dag_task_written', 'pawl_dag_task_changed', 'pawl_dag_step_written',
                 'pawl_dag_steps_written')
-                and n.signature ~ '_(by_sql|needs_condition|operators_only|task_entered|task_moved|steps_(moved|claimed))\('
+                and n.signature
+                    ~ '_(by_sql|needs_condition|operators_only|task_entered|task_moved|steps_(moved|claimed))\('
             or p.prosrc = 'pawl_saga_task_written'
                 and n.signature ~ '_(by_sql|task_entered|task_kept|worker_lost)\('))$$,
                 'the tables that it names have such a trigger');
