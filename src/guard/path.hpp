@@ -40,8 +40,8 @@ bool takes_list(Relation relation, Asking asking);
 // Raises that rows of the table take one transition at a time.
 [[noreturn]] void reject_list(Relation relation);
 
-// For row triggers that look at the states before and after a statement, as if it took one transition: raises if it takes
-// several.
+// For row triggers that look at the states before and after a statement, as if it took one transition: raises if it
+// takes several.
 void require_one_transition(Relation relation);
 
 // Whether the events can lead a row from a state back to it, whatever guards say.

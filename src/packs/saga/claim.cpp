@@ -51,8 +51,8 @@ Target open_tasks() {
 NullableDatum column_of(const Claimed& claimed, int row, const char* name) {
     const int number = SPI_fnumber(claimed.descriptor, name);
     if (number <= 0)
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
-                        errmsg("column \"%s\" of table \"tasks\" does not exist", name)));
+        ereport(ERROR,
+                (errcode(ERRCODE_UNDEFINED_COLUMN), errmsg("column \"%s\" of table \"tasks\" does not exist", name)));
     NullableDatum found;
     found.value = heap_getattr(claimed.rows[row], number, claimed.descriptor, &found.isnull);
     return found;
@@ -86,8 +86,9 @@ void answer(const Claimed& claimed, Binding& plans, ReturnSetInfo* result) {
         const bool reverts = is_reverted(claimed, i);
         const NullableDatum handler = reverts && !of("revert").isnull ? of("revert") : of("execute");
         const NullableDatum action = {CStringGetTextDatum(reverts ? "revert" : "execute"), false};
-        const NullableDatum all[] = {of("flow_uuid"), of("node"),   of("name"),    action,  handler,           of("token"),
-                                     said(1),         of("result"), of("failure"), said(2), of("traceparent"), of("tracestate")};
+        const NullableDatum all[] = {of("flow_uuid"), of("node"),  of("name"),        action,
+                                     handler,         of("token"), said(1),           of("result"),
+                                     of("failure"),   said(2),     of("traceparent"), of("tracestate")};
         Datum values[lengthof(all)];
         bool nulls[lengthof(all)];
         for (std::size_t k = 0; k < lengthof(all); ++k) {
@@ -188,8 +189,8 @@ PAWL_FUNCTION(pawl_saga_claim) {
     const Asked asked = arguments_of(fcinfo);
     Tuplestorestate* rows = pg::call([&] {
         pg::materialize(fcinfo);
-        set_config_option("pawl.processor", text_to_cstring(asked.processor), PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL,
-                          true, 0, false);
+        set_config_option("pawl.processor", text_to_cstring(asked.processor), PGC_USERSET, PGC_S_SESSION,
+                          GUC_ACTION_LOCAL, true, 0, false);
         return tuplestore_begin_heap(false, false, work_mem);
     });
     const Queue queue = take_over(asked, rows);

@@ -34,7 +34,7 @@ constexpr const char* lock_tasks =
     "WHERE t.flow_uuid = r.flow AND t.node = r.node FOR NO KEY UPDATE) l";
 
 // With whether each outcome is a failure as a seventh parameter.
-constexpr const char* judge = "SELECT v.n, v.state, v.problem FROM pawl_saga._verdicts($1, $2, $3, $4, $5, $6, $7) v";
+constexpr const char* decide = "SELECT v.n, v.state, v.problem FROM pawl_saga._verdicts($1, $2, $3, $4, $5, $6, $7) v";
 
 constexpr const char* record_flows =
     "SELECT r.flow_uuid, r.node, r.ok, r.state, r.problem FROM pawl_saga._report_flows($1, $2) r";
@@ -136,12 +136,12 @@ private:
         add_outcomes(seen, parameters);
         parameters.add(BOOLARRAYOID,
                        column(seen, BOOLOID, [](const Element& element) { return BoolGetDatum(element.failed); }));
-        const int n = static_cast<int>(run_planned(tasks_, judge, parameters, Order::sorted));
-        SPITupleTable* judged = SPI_tuptable;
+        const int n = static_cast<int>(run_planned(tasks_, decide, parameters, Order::sorted));
+        SPITupleTable* decided = SPI_tuptable;
         for (int i = 0; i < n; ++i) {
-            Element& element = *seen.items[DatumGetInt64(pg::value_of(judged, i, 1)) - 1];
-            element.state = pg::value_of(judged, i, 2);
-            if (!element.recorded) element.rejected = SPI_getvalue(judged->vals[i], judged->tupdesc, 3);
+            Element& element = *seen.items[DatumGetInt64(pg::value_of(decided, i, 1)) - 1];
+            element.state = pg::value_of(decided, i, 2);
+            if (!element.recorded) element.rejected = SPI_getvalue(decided->vals[i], decided->tupdesc, 3);
         }
     }
 
