@@ -187,6 +187,8 @@ select pawl_saga.start('join') as f \gset
 select work('{execute a,execute b}'), works() as did \gset
 select is(state(:'f'), 'REVERTED: r REVERTED/REVERT, a REVERTED/REVERT, s SUCCESS, b SUCCESS, c PENDING',
     'a task behind a scope that was given up stays PENDING');
+select throws_ok(format('select pawl_saga.run(%L)', :'f'), '55000', 'a rerun would discard work that was not reverted',
+    'a flow that was reverted in part is not run again');
 select is_empty('select * from pawl_saga.verify()', 'verify finds nothing wrong after the second ending');
 
 -- Nodes of one report, counted once: a retry that restarts counts its flow anew, in the
