@@ -70,7 +70,7 @@ test-all: test ## make test with the full matrix of the enforcement, soaks and l
 mutate: deps ## break the sources on purpose, one change at a time: each must fail a test mapped to it; MUTATE="name ... --resume" (test/README.md); an hour
 	@test/mutation/run $(MUTATE)
 
-bench: benchdeps build programs ## compare with bare UPDATE, C and plpgsql triggers, Statesman; writes bench/RESULTS.md (BENCH_QUICK=1: a glance)
+bench: benchdeps build programs ## compare with bare UPDATE, C and plpgsql triggers, Statesman; writes bench/RESULTS.md (BENCH_QUICK=1: a glance; BENCH_PEERS: bench/README.md)
 	@scripts/private-postgres run --durable $(BENCH_SETTINGS) bench/run
 
 clean: ## remove build/

@@ -27,7 +27,7 @@ def number(line):
     return float(line.split("=" if "=" in line else ":")[1].split("/")[0].split("(")[0])
 
 
-def pgbench(path, clients, *limit, settings=""):
+def pgbench(path, clients, *limit, settings="", database="bench"):
     """Runs a script with so many clients; limit is pgbench's own: -T seconds, or -t transactions of each client."""
     before = server_cpu()
     run = subprocess.run(
@@ -43,7 +43,7 @@ def pgbench(path, clients, *limit, settings=""):
             *map(str, limit),
             "-f",
             path,
-            "bench",
+            database,
         ],
         capture_output=True,
         text=True,

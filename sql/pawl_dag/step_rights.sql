@@ -32,23 +32,9 @@ COMMENT ON FUNCTION pawl_dag._sql_step_by_sql() IS
 'internal: rejects changes of steps of SQL functions by roles that may not run these; 42501';
 
 -- Triggers look at the states before and after a statement, as if it took one transition.
-CREATE FUNCTION pawl_dag._one_by_one() RETURNS trigger
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-DECLARE
-    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,
-        'pawl_dag.tasks', 'pawl_dag.steps');
-BEGIN
-    PERFORM pawl.raise('0A000', format('rows of pawl_dag.%s take one transition at a time', TG_TABLE_NAME),
-        'The statement lists several events.', 'one UPDATE for each event');
-    RETURN NULL;
-END
-$function$;
-COMMENT ON FUNCTION pawl_dag._one_by_one() IS 'internal: rejects lists of events; 0A000';
 CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_dag.tasks
     FOR EACH ROW WHEN (NOT pawl_dag._orchestrating() AND pawl.takes_list('pawl_dag.tasks'))
-    EXECUTE FUNCTION pawl_dag._one_by_one();
+    EXECUTE FUNCTION pawl.one_transition();
 CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_dag.steps
     FOR EACH ROW WHEN (NOT pawl_dag._orchestrating() AND pawl.takes_list('pawl_dag.steps'))
-    EXECUTE FUNCTION pawl_dag._one_by_one();
+    EXECUTE FUNCTION pawl.one_transition();

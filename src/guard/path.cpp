@@ -235,8 +235,8 @@ struct Listed {
     bool any;
 };
 
-Listed listed_here() {
-    const EventList* setting = events_setting(Asking::condition);
+Listed listed_here(Asking asking) {
+    const EventList* setting = events_setting(asking);
     return {setting, setting != nullptr || intent_lists_events()};
 }
 
@@ -323,19 +323,25 @@ void run_effects_of(Oid relation, Binding& binding, const Binding& before_of, co
     }
 }
 
-// pawl.takes_list(relation)
-PAWL_FUNCTION(pawl_takes_list) {
-    pg::require(fcinfo, 0, "relation");
-    const Listed listed = pg::call([] { return listed_here(); });
-    if (!listed.any) return BoolGetDatum(false);
-    Relation relation = pg::call([&] { return table_open(PG_GETARG_OID(0), NoLock); });
+bool takes_list(Relation relation, Asking asking) {
+    const Listed listed = pg::call([=] { return listed_here(asking); });
+    if (!listed.any) return false;
     const Member* member = find_member(relation);
     return pg::call([&] {
         bool several = false;
         for (int i = 0; i < member->nbindings; ++i) several |= are_several(member->bindings[i], listed.setting);
-        table_close(relation, NoLock);
-        return BoolGetDatum(several);
+        return several;
     });
+}
+
+// pawl.takes_list(relation)
+PAWL_FUNCTION(pawl_takes_list) {
+    pg::require(fcinfo, 0, "relation");
+    if (!pg::call([] { return listed_here(Asking::condition).any; })) return BoolGetDatum(false);
+    Relation relation = pg::call([&] { return table_open(PG_GETARG_OID(0), NoLock); });
+    const bool several = takes_list(relation, Asking::condition);
+    pg::call([&] { table_close(relation, NoLock); });
+    return BoolGetDatum(several);
 }
 
 }  // namespace pawl

@@ -33,6 +33,10 @@ struct Transitions {
 // of them only.
 const EventList* events_for(const Binding& binding, const Intent* intent);
 
+// Whether the current statement takes rows of the table through several transitions: it lists events, and a machine of
+// the table knows them. May throw.
+bool takes_list(Relation relation, Asking asking);
+
 // Whether the events can lead a row from a state back to it, whatever guards say.
 bool may_lead_back(const Binding& binding, core::StateId state, const EventList& events);
 

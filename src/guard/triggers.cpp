@@ -177,6 +177,16 @@ PAWL_FUNCTION(pawl_validate_insert) {
     return PointerGetDatum(with_changes(trigger->tg_trigtuple, trigger->tg_relation, changes));
 }
 
+PAWL_FUNCTION(pawl_one_transition) {
+    const TriggerData* trigger = trigger_data(fcinfo, "one_transition");
+    const char* table = pg::call([&] {
+        return quote_qualified_identifier(get_namespace_name(RelationGetNamespace(trigger->tg_relation)),
+                                          RelationGetRelationName(trigger->tg_relation));
+    });
+    throw pg::Failure(ERRCODE_FEATURE_NOT_SUPPORTED, std::string("rows of ") + table + " take one transition at a time",
+                      "The statement lists several events.", "one UPDATE for each event");
+}
+
 PAWL_FUNCTION(pawl_record) {
     TriggerData* trigger = trigger_data(fcinfo, "record");
     require_moment(TRIGGER_FIRED_AFTER(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event), "record",

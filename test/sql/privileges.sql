@@ -53,6 +53,7 @@ DROP EXTENSION pawl_api, pawl_saga, pawl_bulk, pawl_dag;
 SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'pawl'::regnamespace AND p.prosecdef ORDER BY 1;
 SELECT p.proname FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
  WHERE p.pronamespace = 'pawl'::regnamespace AND l.lanname = 'plpgsql'
+     AND p.prokind <> 'p'  -- one that commits sets it itself
      AND NOT coalesce(p.proconfig::text LIKE '%search_path=pg_catalog, pg_temp%', false) ORDER BY 1;
 SELECT count(*) FROM pg_proc p
     WHERE p.pronamespace = 'pawl'::regnamespace AND obj_description(p.oid, 'pg_proc') IS NULL;

@@ -122,23 +122,10 @@ bool is_operators(const StepUpdate& step) {
                                     (step.is("complete") && !step.was("enqueued_for_orchestration")));
 }
 
-struct Changes {
-    int n = 0;
-    int columns[3];
-    Datum values[3];
-    bool nulls[3];
-
-    void set(AttrNumber column, Datum value, bool null = false) {
-        columns[n] = column;
-        values[n] = value;
-        nulls[n++] = null;
-    }
-};
-
 // The row with the columns of the state that it enters.
 HeapTuple entered(const StepUpdate& step, HeapTuple row, TupleDesc descriptor) {
     if (!step.changes_state()) return row;
-    Changes changes;
+    pg::Changes<3> changes;
     const bool reports_error = step.is("enqueued_as_error_for_orchestration");
     if (step.is("in_progress")) {
         changes.set(step.number(StepColumn::last_attempted_at), TimestampTzGetDatum(GetCurrentTimestamp()));
@@ -147,8 +134,7 @@ HeapTuple entered(const StepUpdate& step, HeapTuple row, TupleDesc descriptor) {
     } else if (reports_error || (step.is("waiting_for_retry") && !step.has(StepColumn::last_failure_at))) {
         changes.set(step.number(StepColumn::last_failure_at), TimestampTzGetDatum(GetCurrentTimestamp()));
     }
-    if (changes.n == 0) return row;
-    return heap_modify_tuple_by_cols(row, descriptor, changes.n, changes.columns, changes.values, changes.nulls);
+    return changes.made_in(row, descriptor);
 }
 
 HeapTuple check_step(const StepUpdate& step, HeapTuple row, TupleDesc descriptor, bool orchestrated) {
