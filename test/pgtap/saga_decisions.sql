@@ -67,6 +67,10 @@ select is(ended_as('[{"task": "x"}, {"task": "s"}, {"task": "t"}, {"flow": "line
     {"retry": "Times", "name": "r"}, "children": [{"task": "u"}]}]', '[{"from": "x", "to": "s", "decider":
     {"allow": false}, "depth": "NEIGHBORS"}, {"from": "s", "to": "t"}, {"from": "s", "to": "f"}]'),
     'SUCCESS: x SUCCESS, s IGNORE, t IGNORE, r SUCCESS, u SUCCESS', 'a no to neighbors reaches no other flow');
+select is(ended_as('[{"task": "x"}, {"task": "s"}, {"task": "t"}, {"task": "v"}, {"flow": "linear", "name": "f",
+    "retry": {"retry": "Times", "name": "r"}, "children": [{"task": "u"}]}]', '[{"from": "x", "to": "s", "decider":
+    {"allow": false}, "depth": "FLOW"}, {"from": "s", "to": "t"}, {"from": "t", "to": "v"}, {"from": "s", "to": "f"}]'),
+    'SUCCESS: x SUCCESS, s IGNORE, t IGNORE, v IGNORE, r SUCCESS, u SUCCESS', 'nor does a no to the flow');
 select is(ended_as('[{"task": "x"}, {"task": "y"}, {"task": "t"}, {"task": "u"}]', format('[{"from": "x", "to": "t",
     "decider": {"allow": false}, "depth": %I}, {"from": "y", "to": "t", "decider": {"allow": false}, "depth": %I},
     {"from": "t", "to": "u"}]', one, other)), 'SUCCESS: x SUCCESS, y SUCCESS, t IGNORE, u IGNORE',
