@@ -31,6 +31,12 @@ select is_rows('select task_uuid, fails, gives_up, records from pawl_dag.stale_t
     :'dlq', :'error', :'record', :'silent'), 'a dry run tells what would be done');
 select is((select count(*) from pawl_dag.tasks where state <> 'steps_in_process'), 0::bigint, 'and does nothing');
 select is((select health from pawl_dag.task_staleness where task_uuid = :'young'), 'warning', '80 % are a warning');
+begin;
+update pawl_dag.tasks set deadline_at = now() where task_uuid = :'young';
+select is((select string_agg(health, ' ') from pawl_dag.task_staleness where task_uuid = :'young'), 'stale',
+    'a task whose deadline has passed is stale');
+select ok(exists (select from pawl_dag.stale_tasks() where task_uuid = :'young'), 'whatever the thresholds are');
+rollback;
 select is((select done from pawl_dag.time_out_tasks(1)), 1::bigint, 'as many as asked for');
 select is((select done from pawl_dag.time_out_tasks()), 3::bigint, 'time_out_tasks handles the three other tasks');
 select is(recorded(:'dlq'), 'blocked_by_failures staleness_timeout pending', 'blocked and recorded');
