@@ -85,13 +85,15 @@ Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator.
 Example: SELECT * FROM pawl_bulk.run_sql_notices()';
 
 CREATE FUNCTION pawl_bulk._take_notice(worker text, lease interval) RETURNS jsonb
-LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
-    SELECT jsonb_build_object('operation', c.operation, 'notice', c.notice, 'token', c.token)
-      FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', worker, lease, 1, 'sql') c
+BEGIN
+    RETURN (SELECT jsonb_build_object('operation', c.operation, 'notice', c.notice, 'token', c.token)
+      FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', worker, lease, 1, 'sql') c);
+END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._take_notice(text, interval) IS
 'internal: the keys of the next notice for a SQL function, or null';

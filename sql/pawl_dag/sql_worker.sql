@@ -84,12 +84,14 @@ Example: SELECT pawl_dag.run_sql_steps(10)';
 
 -- Claims the next step; its lease is that of any worker, so it expires if the session ends.
 CREATE FUNCTION pawl_dag._take_sql_step(worker text, lease interval) RETURNS jsonb
-LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.token = ''
 AS $function$
-    SELECT jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'token', c.token)
-      FROM pawl.claim(NULL::pawl_dag.steps, 'Start', worker, lease, 1, 'sql:') c
+BEGIN
+    RETURN (SELECT jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'token', c.token)
+      FROM pawl.claim(NULL::pawl_dag.steps, 'Start', worker, lease, 1, 'sql:') c);
+END
 $function$;
 COMMENT ON FUNCTION pawl_dag._take_sql_step(text, interval) IS
 'internal: the keys of the next step that is a SQL function, or null';

@@ -2,9 +2,9 @@
 
 -- The next task; its lease is that of any worker, so it is missed if the session ends.
 CREATE FUNCTION pawl_saga._take_sql_task(worker text, lease interval) RETURNS jsonb
-LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
-AS $function$ SELECT to_jsonb(c) FROM pawl_saga.claim(worker, 'sql:', 1, lease) c $function$;
+AS $function$ BEGIN RETURN (SELECT to_jsonb(c) FROM pawl_saga.claim(worker, 'sql:', 1, lease) c); END $function$;
 COMMENT ON FUNCTION pawl_saga._take_sql_task(text, interval) IS
 'internal: claims the next task that is a SQL function; null: there is none';
 
