@@ -290,7 +290,9 @@ DECLARE
         CASE WHEN NEW.max_attempts NOT BETWEEN 1 AND 1000000 THEN 'max_attempts must be from 1 to 1000000'
         WHEN NEW.attempts NOT BETWEEN 0 AND 1000000 THEN 'attempts must be from 0 to 1000000'
         WHEN NEW.timeout NOT BETWEEN interval '1 ms' AND interval '1000000000 s'
-            THEN 'timeout must be from 1 ms to 1000000000 s' END;
+            THEN 'timeout must be from 1 ms to 1000000000 s'
+        WHEN NEW.name = '' THEN 'name must not be empty'
+        WHEN (NEW.map_of IS NULL) <> (NEW.map_index IS NULL) THEN 'map_of and map_index must be set together' END;
     said text;
 BEGIN
     IF problem IS NOT NULL THEN
@@ -308,12 +310,33 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._step_settings() IS
-'internal: rejects attempts, timeouts and backoffs that cannot be; 22023';
+'internal: rejects names, attempts, timeouts and backoffs that cannot be; 22023';
 CREATE TRIGGER settings BEFORE INSERT ON pawl_dag.steps
     FOR EACH ROW WHEN (NOT pawl_dag._orchestrating() AND NOT pawl.restoring()
-        AND (NEW.backoff IS NOT NULL OR NEW.timeout IS NOT NULL OR NEW.max_attempts <> 3))
+        AND (NEW.backoff IS NOT NULL OR NEW.timeout IS NOT NULL OR NEW.max_attempts <> 3 OR NEW.name = ''
+            OR NEW.map_of IS NOT NULL OR NEW.map_index IS NOT NULL))
     EXECUTE FUNCTION pawl_dag._step_settings();
-CREATE TRIGGER settings_changed BEFORE UPDATE OF backoff, timeout, max_attempts, attempts ON pawl_dag.steps
-    FOR EACH ROW WHEN ((OLD.backoff, OLD.timeout, OLD.max_attempts, OLD.attempts)
-                       IS DISTINCT FROM (NEW.backoff, NEW.timeout, NEW.max_attempts, NEW.attempts))
+CREATE TRIGGER settings_changed
+    BEFORE UPDATE OF backoff, timeout, max_attempts, attempts, name, map_of, map_index ON pawl_dag.steps
+    FOR EACH ROW WHEN (
+        (OLD.backoff, OLD.timeout, OLD.max_attempts, OLD.attempts, OLD.name, OLD.map_of, OLD.map_index)
+        IS DISTINCT FROM
+        (NEW.backoff, NEW.timeout, NEW.max_attempts, NEW.attempts, NEW.name, NEW.map_of, NEW.map_index))
     EXECUTE FUNCTION pawl_dag._step_settings();
+
+CREATE FUNCTION pawl_dag._task_settings() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('BEFORE INSERT OR UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks');
+BEGIN
+    PERFORM pawl.raise('22023', format('task %s: stale_after must be positive', NEW.task_uuid),
+        format('It is %s.', NEW.stale_after));
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._task_settings() IS 'internal: rejects times of tasks that cannot be; 22023';
+CREATE TRIGGER settings BEFORE INSERT OR UPDATE OF stale_after ON pawl_dag.tasks
+    FOR EACH ROW WHEN (NEW.stale_after <= '0' AND NOT pawl.restoring()) EXECUTE FUNCTION pawl_dag._task_settings();

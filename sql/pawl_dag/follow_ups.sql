@@ -120,7 +120,7 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._steps_moved() IS 'internal: what follows from the state changes of steps';
 
 -- Nothing follows from what workers do, which keeps a step in flight, and an orchestrator does itself what follows:
--- else this calls pawl_dag._steps_moved as a trigger.
+-- else this calls pawl_dag._steps_moved as a trigger. It calls pawl_dag._steps_claimed for steps that have a timeout.
 CREATE FUNCTION pawl_dag._steps_written() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 AS 'MODULE_PATHNAME', 'pawl_dag_steps_written';
@@ -284,9 +284,9 @@ CREATE TRIGGER leased BEFORE UPDATE OF lease_until ON pawl_dag.steps
         AND OLD.lease_until IS DISTINCT FROM NEW.lease_until)
     EXECUTE FUNCTION pawl_dag._step_leased();
 
--- A lease that a claim gives is seen only when the step is claimed, so it is cut
--- afterwards; few steps have a timeout that is shorter.
-CREATE FUNCTION pawl_dag._step_claimed() RETURNS trigger
+-- A lease that a claim gives is seen only when the step is claimed, so it is cut afterwards; few steps have a timeout
+-- that is shorter. pawl_dag._steps_written calls it as a trigger.
+CREATE FUNCTION pawl_dag._steps_claimed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
@@ -294,17 +294,24 @@ SET pawl.token = ''
 SET pawl.processor = ''
 AS $function$
 DECLARE
-    fired constant boolean := pawl.fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
+    fired constant boolean := pawl.fired_by('AFTER UPDATE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
+    worker uuid;
 BEGIN
-    PERFORM set_config('pawl.processor', NEW.worker_uuid::text, true);
-    UPDATE pawl_dag.steps s SET lease_until = NEW.last_attempted_at + NEW.timeout
-        WHERE s.task_uuid = NEW.task_uuid AND s.step_uuid = NEW.step_uuid;
+    FOR worker IN
+        SELECT DISTINCT n.worker_uuid FROM new_steps n
+          JOIN old_steps o ON o.task_uuid = n.task_uuid AND o.step_uuid = n.step_uuid AND o.state <> 'in_progress'
+         WHERE n.state = 'in_progress' AND n.lease_until > n.last_attempted_at + n.timeout
+    LOOP
+        PERFORM set_config('pawl.processor', worker::text, true);
+        UPDATE pawl_dag.steps s SET lease_until = n.last_attempted_at + n.timeout
+          FROM new_steps n
+          JOIN old_steps o ON o.task_uuid = n.task_uuid AND o.step_uuid = n.step_uuid AND o.state <> 'in_progress'
+         WHERE s.task_uuid = n.task_uuid AND s.step_uuid = n.step_uuid AND n.worker_uuid = worker
+           AND n.state = 'in_progress' AND n.lease_until > n.last_attempted_at + n.timeout;
+    END LOOP;
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._step_claimed() IS
-'internal: cuts the lease of a step that is claimed for longer than its timeout';
-CREATE TRIGGER claimed AFTER UPDATE ON pawl_dag.steps
-    FOR EACH ROW WHEN (NEW.state = 'in_progress' AND OLD.state <> 'in_progress'
-        AND NEW.lease_until > NEW.last_attempted_at + NEW.timeout)
-    EXECUTE FUNCTION pawl_dag._step_claimed();
+COMMENT ON FUNCTION pawl_dag._steps_claimed() IS
+'internal: cuts the leases of steps that are claimed for longer than their timeouts';

@@ -129,11 +129,14 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._task_moved() IS
 'internal: what a state change of a task means for its steps and for the dead letters';
-CREATE TRIGGER moved AFTER UPDATE ON pawl_dag.tasks
-    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
-                       AND (NEW.state = ANY ('{cancelled,resolved_manually,error,blocked_by_failures}')
-                           OR OLD.state = ANY ('{error,blocked_by_failures}')))
-    EXECUTE FUNCTION pawl_dag._task_moved();
+
+-- Most state changes mean nothing more: this sees that in C, and calls
+-- pawl_dag._task_moved as a trigger for the others.
+CREATE FUNCTION pawl_dag._task_changed() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+AS 'MODULE_PATHNAME', 'pawl_dag_task_changed';
+COMMENT ON FUNCTION pawl_dag._task_changed() IS 'internal: lets follow what the state change of a task means';
+CREATE TRIGGER moved AFTER UPDATE ON pawl_dag.tasks FOR EACH ROW EXECUTE FUNCTION pawl_dag._task_changed();
 
 -- Transitions for operators are theirs also if the row has no owner, and by plain SQL.
 CREATE FUNCTION pawl_dag._operators_only() RETURNS trigger

@@ -47,23 +47,9 @@ array[s.step_uuid]) i WHERE s.name = ''send''';
 CREATE FUNCTION pawl_dag._claimed(taken pawl_dag.steps[])
 RETURNS TABLE (task_uuid uuid, step_uuid uuid, name text, handler text, handler_options jsonb, token bigint,
     attempts integer, context jsonb, parents jsonb, correlation_id uuid, traceparent text, tracestate text)
-LANGUAGE plpgsql VOLATILE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 100
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 100
 SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
-AS $function$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-        SELECT s.task_uuid, s.step_uuid, s.name, s.handler, s.handler_options, s.token, s.attempts, i.context,
-        i.parents, i.correlation_id, i.traceparent, i.tracestate
-          FROM unnest(taken) WITH ORDINALITY s
-          JOIN pawl_dag._inputs i ON i.task_uuid = s.task_uuid AND i.step_uuid = s.step_uuid ORDER BY s.ordinality;
-END
-$function$;
+AS 'MODULE_PATHNAME', 'pawl_dag_claimed';
 COMMENT ON FUNCTION pawl_dag._claimed(pawl_dag.steps[]) IS
 'internal: steps that were taken, as pawl_dag.claim returns them';
 
@@ -138,49 +124,14 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._retry_after(jsonb) IS
 'internal: a wait that was asked for, in seconds or as a date; one that is past is 0; null: it is neither';
 
-CREATE FUNCTION pawl_dag._as_uuid(value text) RETURNS uuid
-LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
-AS 'MODULE_PATHNAME', 'pawl_dag_as_uuid';
-COMMENT ON FUNCTION pawl_dag._as_uuid(text) IS 'internal: the text as a uuid; null: it is none';
-
 -- An element of a report as it was read. problem: what is wrong with its form; null: nothing.
 CREATE TYPE pawl_dag._reported AS (n integer, task uuid, step uuid, token bigint, failed boolean, result jsonb,
     error jsonb, permanent boolean, wait interval, problem text);
 COMMENT ON TYPE pawl_dag._reported IS 'internal: an element of a report';
 
 CREATE FUNCTION pawl_dag._read_reports(results jsonb) RETURNS pawl_dag._reported[]
-LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET jit = off
-AS $function$
-BEGIN
-    RETURN (SELECT
-        coalesce(array_agg(ROW(r.n, r.task, r.step, CASE WHEN r.has_token THEN (r.e ->> 'token')::bigint END, r.failed,
-                        CASE WHEN NOT r.failed THEN r.e -> 'result' END, CASE WHEN r.failed THEN r.e -> 'error' END,
-                        r.permanent = 'true', w.wait,
-               CASE WHEN jsonb_typeof(r.e) <> 'object' THEN '22023 an element of a report must be a JSON object'
-                    WHEN r.task IS NULL THEN '22023 task_uuid must be a uuid'
-                    WHEN r.step IS NULL THEN '22023 step_uuid must be a uuid'
-                    WHEN NOT r.has_token THEN '22023 token must be the number that the claim returned'
-                    WHEN r.failed AND r.has_result THEN '22023 an element must have a result or an error, not both'
-                    WHEN NOT r.failed AND NOT r.e ? 'result' THEN '22023 an element must have a result or an error'
-                    WHEN r.permanent NOT IN ('true', 'false', 'null')
-                        THEN '22023 permanent of an error must be true or false'
-                    WHEN r.asked <> 'null' AND w.wait IS NULL
-                        THEN '22023 retry_after of an error must be a number of seconds from 0 on, or a date'
-            END)::pawl_dag._reported ORDER BY r.n), '{}')
-      FROM (SELECT x.e, x.n::integer,
-                   pawl_dag._as_uuid(x.e ->> 'task_uuid') AS task, pawl_dag._as_uuid(x.e ->> 'step_uuid') AS step,
-                   coalesce(x.e ->> 'token' ~ '^[0-9]{1,18}$', false) AS has_token,
-                   coalesce(jsonb_typeof(x.e -> 'error'), 'null') <> 'null' AS failed,
-                   coalesce(jsonb_typeof(x.e -> 'result'), 'null') <> 'null' AS has_result,
-                   coalesce(x.e #> '{error,permanent}', 'null')::text AS permanent,
-                   coalesce(x.e #> '{error,retry_after}', 'null') AS asked
-              FROM jsonb_array_elements(results) WITH ORDINALITY x(e, n)) r
-     CROSS JOIN LATERAL (SELECT CASE WHEN r.asked <> 'null' THEN pawl_dag._retry_after(r.asked) END AS wait) w);
-END
-$function$;
+LANGUAGE c STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+AS 'MODULE_PATHNAME', 'pawl_dag_read_reports';
 COMMENT ON FUNCTION pawl_dag._read_reports(jsonb) IS 'internal: the elements of a report, in their order';
 
 -- Only steps that this processor has are written, in the order of their keys; of two results for one step the first is
@@ -272,10 +223,9 @@ BEGIN
     PERFORM set_config('pawl.processor', caller, true);
     IF cardinality(recorded) = cardinality(reports) THEN
         RETURN QUERY
-            SELECT r.task, r.step, true, s.state, NULL::text
-              FROM unnest(reports) r
-              LEFT JOIN pawl_dag.steps s ON s.task_uuid = r.task AND s.step_uuid = r.step
-             ORDER BY r.n;
+            SELECT r.task, r.step, true, CASE WHEN r.failed THEN 'enqueued_as_error_for_orchestration'
+                   ELSE 'enqueued_for_orchestration' END, NULL::text
+              FROM unnest(reports) r;
         RETURN;
     END IF;
     -- By what is stored now, so the second of two equal results is the recorded one.

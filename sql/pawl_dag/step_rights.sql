@@ -1,4 +1,4 @@
--- What no plain UPDATE of a step does: the work of SQL functions, and several transitions at once.
+-- What no plain UPDATE of a step does: the work of SQL functions.
 
 -- Work of SQL functions is theirs: it is begun and ended by roles that may run them.
 CREATE FUNCTION pawl_dag._runs_sql() RETURNS boolean
@@ -30,11 +30,3 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._sql_step_by_sql() IS
 'internal: rejects changes of steps of SQL functions by roles that may not run these; 42501';
-
--- Triggers look at the states before and after a statement, as if it took one transition.
-CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_dag.tasks
-    FOR EACH ROW WHEN (NOT pawl_dag._orchestrating() AND pawl.takes_list('pawl_dag.tasks'))
-    EXECUTE FUNCTION pawl.one_transition();
-CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_dag.steps
-    FOR EACH ROW WHEN (NOT pawl_dag._orchestrating() AND pawl.takes_list('pawl_dag.steps'))
-    EXECUTE FUNCTION pawl.one_transition();

@@ -179,12 +179,7 @@ PAWL_FUNCTION(pawl_validate_insert) {
 
 PAWL_FUNCTION(pawl_one_transition) {
     const TriggerData* trigger = trigger_data(fcinfo, "one_transition");
-    const char* table = pg::call([&] {
-        return quote_qualified_identifier(get_namespace_name(RelationGetNamespace(trigger->tg_relation)),
-                                          RelationGetRelationName(trigger->tg_relation));
-    });
-    throw pg::Failure(ERRCODE_FEATURE_NOT_SUPPORTED, std::string("rows of ") + table + " take one transition at a time",
-                      "The statement lists several events.", "one UPDATE for each event");
+    reject_list(trigger->tg_relation);
 }
 
 PAWL_FUNCTION(pawl_record) {

@@ -6,6 +6,7 @@
 #include "log/entry_buffer.hpp"
 #include "log/layout.hpp"
 #include "log/write_access.hpp"
+#include "observe/audit_writer.hpp"
 #include "pg/bridge.hpp"
 #include "pg/spi.hpp"
 #include "pg/texts.hpp"
@@ -22,17 +23,6 @@ namespace {
 
 using pg::view;
 
-struct States {
-    Datum* names;
-    int n;
-
-    bool contains(std::string_view name) const {
-        for (int i = 0; i < n; ++i)
-            if (view(DatumGetTextPP(names[i])) == name) return true;
-        return false;
-    }
-};
-
 // The audit of a log, with the statement that writes it. It holds the names that tables and columns had when it was
 // loaded.
 struct Audit {
@@ -42,8 +32,10 @@ struct Audit {
     Oid log;
     Oid table;
     Oid relation;  // the table whose parent columns are copied
-    States successes;
-    States failures;
+    AuditedStates successes;
+    AuditedStates failures;
+    AuditedStates owned;
+    AuditColumns columns;  // no keys: rows are written by the statement
     char* statement;
     SPIPlanPtr plan;  // made when there is first something to write
     int users;        // triggers may nest
@@ -92,16 +84,28 @@ Datum column(const char* name, bool* null) {
     return SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, SPI_fnumber(SPI_tuptable->tupdesc, name), null);
 }
 
-States states_column(const char* name, MemoryContext memory) {
+AuditedStates states_column(const char* name, MemoryContext memory) {
     bool null;
     Datum array = column(name, &null);
-    States states = {};
+    AuditedStates states = {};
     if (null) return states;
     MemoryContext caller = MemoryContextSwitchTo(memory);
     deconstruct_array(DatumGetArrayTypePCopy(array), TEXTOID, -1, false, TYPALIGN_INT, &states.names, nullptr,
                       &states.n);
     MemoryContextSwitchTo(caller);
     return states;
+}
+
+// Returns how many there are; 0 if the column is null.
+int numbers_column(const char* name, AttrNumber* numbers) {
+    bool null;
+    Datum array = column(name, &null);
+    if (null) return 0;
+    Datum* elements;
+    int n;
+    deconstruct_array(DatumGetArrayTypeP(array), INT2OID, sizeof(int16), true, TYPALIGN_SHORT, &elements, nullptr, &n);
+    for (int i = 0; i < n && i < INDEX_MAX_KEYS; ++i) numbers[i] = DatumGetInt16(elements[i]);
+    return n;
 }
 
 struct Load {
@@ -135,6 +139,9 @@ void load(void* argument) {
         audit->relation = DatumGetObjectId(column("relation", &null));
         audit->successes = states_column("success_states", memory);
         audit->failures = states_column("failure_states", memory);
+        audit->owned = states_column("owned_states", memory);
+        audit->columns.nkeys = numbers_column("log_keys", audit->columns.log_keys);
+        numbers_column("audit_keys", audit->columns.audit_keys);
         MemoryContextSetParent(memory, TopMemoryContext);
         job->audit = audit;
     }
@@ -166,24 +173,6 @@ Audit* find_audit(Relation log) {
     return job.audit;
 }
 
-// The value at a path of keys; of type jbvNull if there is none.
-JsonbValue value_at(Jsonb* metadata, std::initializer_list<const char*> path) {
-    JsonbValue value = {};
-    JsonbContainer* container = &metadata->root;
-    for (const char* key : path) {
-        JsonbValue found;
-        if (!JsonContainerIsObject(container) ||
-            getKeyJsonValueFromContainer(container, key, static_cast<int>(strlen(key)), &found) == nullptr) {
-            value.type = jbvNull;
-            return value;
-        }
-        value = found;
-        static JsonbContainer nothing = {};
-        container = found.type == jbvBinary ? found.val.binary.data : &nothing;
-    }
-    return value;
-}
-
 [[noreturn]] void reject_time(JsonbValue value) {
     const char* shown =
         value.type == jbvNumeric ? DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value.val.numeric)))
@@ -194,13 +183,10 @@ JsonbValue value_at(Jsonb* metadata, std::initializer_list<const char*> path) {
              errmsg("execution_time_ms of a result must be a non-negative number"), errdetail("It is %s.", shown)));
 }
 
-// Searches where pawl._result_value does: in the metadata, and in the result that it wraps.
+// Searches where pawl._result_value does.
 void check_time(Jsonb* metadata) {
-    for (auto path : {std::initializer_list<const char*>{"execution_time_ms"},
-                      {"metadata", "execution_time_ms"},
-                      {"result", "execution_time_ms"},
-                      {"result", "metadata", "execution_time_ms"}}) {
-        const JsonbValue value = value_at(metadata, path);
+    for (int path = 0; path < time_paths; ++path) {
+        const JsonbValue value = time_at(metadata, path);
         if (value.type == jbvNull) continue;
         if (value.type != jbvNumeric) reject_time(value);
         const double number =
@@ -256,6 +242,9 @@ struct Writing {
 void write_results(void* argument) {
     auto* writing = static_cast<Writing*>(argument);
     Audit* audit = writing->audit;
+    if (audit->columns.nkeys > 0)
+        return write_audit({writing->trigger->tg_relation, audit->table, audit->columns, audit->successes,
+                            audit->failures, audit->owned, writing->trigger->tg_newtable});
     SPI_connect();
     SPI_register_trigger_data(writing->trigger);
     if (audit->plan == nullptr) {

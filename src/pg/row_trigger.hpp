@@ -25,21 +25,21 @@ inline bool is_table(Relation relation, const char* schema_name, const char* nam
             list_member_oid(get_partition_ancestors(RelationGetRelid(relation)), table));
 }
 
-enum class Moment { before_row, after_statement };
+enum class Moment { before_row, after_row, after_statement };
 
 // Throws 39P01 if the function is called in any other way than by the pack's trigger.
 template <int n>
 TriggerData& trigger_of(FunctionCallInfo fcinfo, const Table<n>& table, Moment moment = Moment::before_row) {
     auto* trigger = CALLED_AS_TRIGGER(fcinfo) ? reinterpret_cast<TriggerData*>(fcinfo->context) : nullptr;
-    const bool before_row = moment == Moment::before_row;
+    const bool for_row = moment != Moment::after_statement;
+    static constexpr const char* moments[] = {"BEFORE UPDATE ROW", "AFTER UPDATE ROW",
+                                              "AFTER UPDATE STATEMENT, with both transition tables"};
     if (trigger == nullptr || !TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ||
-        TRIGGER_FIRED_BEFORE(trigger->tg_event) != before_row ||
-        (TRIGGER_FIRED_FOR_ROW(trigger->tg_event) != 0) != before_row ||
-        (!before_row && (trigger->tg_newtable == nullptr || trigger->tg_oldtable == nullptr)))
+        TRIGGER_FIRED_BEFORE(trigger->tg_event) != (moment == Moment::before_row) ||
+        (TRIGGER_FIRED_FOR_ROW(trigger->tg_event) != 0) != for_row ||
+        (!for_row && (trigger->tg_newtable == nullptr || trigger->tg_oldtable == nullptr)))
         throw Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                      before_row
-                          ? "this trigger function must be fired BEFORE UPDATE ROW"
-                          : "this trigger function must be fired AFTER UPDATE STATEMENT, with both transition tables");
+                      std::string("this trigger function must be fired ") + moments[static_cast<int>(moment)]);
     if (!call([&] { return is_table(trigger->tg_relation, table.schema, table.name); }))
         throw Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
                       "this trigger function cannot be used on table \"" +

@@ -186,6 +186,10 @@ insert into made values
     ('a task that never is stale', a_task(', stale_after', $$, '9 years'$$), '42501', 'ok'),
     ('a task with less time', a_task(', deadline_at, stale_after', $$, now() + interval '1 h', '1 s'$$), 'ok', 'ok'),
     ('a task with a priority', a_task(', priority', ', 7'), 'ok', 'ok'),
+    ('a task that always is stale', a_task(', stale_after', $$, '0'$$), '22023', '22023'),
+    ('a step without a name', a_step('', '', :'task', '{"name": ""}'), '22023', '22023'),
+    ('an element of a map without its place', a_step(', map_of', $$, 'x'$$, :'task'), '22023', '22023'),
+    ('a place without its map', a_step(', map_index', ', 0', :'task'), '22023', '22023'),
     ('a step of a task that has ended', a_step('', '', :'ended'), '55000', '55000'),
     ('a step of another queue', a_step('', '', :'task', '{"namespace": "other"}'), '22023', '22023'),
     ('a step in the queue of SQL functions', a_step('', '', :'task', '{"namespace": "sql:"}'), '22023', '22023'),
@@ -212,6 +216,10 @@ insert into made values
         '42501', '22023');
 select is_rows(format($$select may('plain_worker', %1$L), may('plain_operator', %1$L)$$, command),
         format('values (%L, %L)', worker, operator), what) from made;
+select throws_ok(format('update pawl_dag.%s set %s where task_uuid = %L', relation, assignment, :'task'), '22023', null,
+    'nor does the owner set ' || assignment) from (values ('steps', 'name = '''''), ('steps', 'map_of = ''x'''),
+    ('steps', 'map_index = 0'), ('steps', 'max_attempts = 0'), ('tasks', 'stale_after = ''0''')) v(relation,
+    assignment);
 
 -- So a task by hand, with its steps and edges, in one statement or in several, counts as
 -- one of pawl_dag.start_task does.

@@ -79,8 +79,8 @@ select is_empty($$select signature from function f where returns = 'trigger' and
 select set_eq($$select name from function where returns = 'trigger' and language = 'c'$$,
               array['validate', 'validate_insert', 'record', 'record_truncate', 'log_insert', 'protect_log',
                   'invalidate', 'one_transition', 'audit_results', 'protect_record', '_step_written', '_steps_written',
-                  '_task_written',
-                  '_atoms_ended'],
+                  '_task_changed',
+                  '_task_written', '_atoms_ended'],
               'these trigger functions are in C: hostile/trigger_hijack.sql fires each');
 select is_empty($$select signature from function f where returns = 'trigger' and language not in ('c', 'plpgsql')$$,
     'there are no others');
@@ -93,8 +93,10 @@ select f.oid, f.signature, to_regclass(trim(q, '''')) as relation, m as moment
 select is_empty($$select * from named n
     where relation is null or not exists (select from pg_trigger t join pg_proc p on p.oid = t.tgfoid
         where t.tgrelid = n.relation and (t.tgfoid = n.oid
-            or p.prosrc in ('pawl_dag_task_written', 'pawl_dag_step_written', 'pawl_dag_steps_written')
-                and n.signature ~ '_(by_sql|needs_condition|operators_only|task_entered|steps_moved)\('
+            or p.prosrc in ('pawl_dag_task_written', 'pawl_dag_task_changed', 'pawl_dag_step_written',
+                'pawl_dag_steps_written')
+                and n.signature
+                    ~ '_(by_sql|needs_condition|operators_only|task_entered|task_moved|steps_(moved|claimed))\('
             or p.prosrc = 'pawl_saga_task_written'
                 and n.signature ~ '_(by_sql|task_entered|task_kept|worker_lost)\('))$$,
                 'the tables that it names have such a trigger');

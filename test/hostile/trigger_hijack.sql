@@ -157,7 +157,7 @@ select set_eq($$select distinct right(answer, 5) from fired where language = 'pl
 select set_eq($$select name::text, string_agg(distinct ltrim(right(answer, 5)), ' ' order by ltrim(right(answer, 5)))
     from fired where language = 'c' group by name$$,
     $$values ('_atoms_ended', '39P01'), ('_step_written', '39P01'), ('_steps_written', '39P01'),
-        ('_task_written', '39P01'),
+        ('_task_changed', '39P01'), ('_task_written', '39P01'),
         ('audit_results', '39P01 55000'), ('one_transition', '0A000'),
         ('validate_insert', '39P01 42704'),
         ('invalidate', '39P01'), ('validate', '39P01 42704'),

@@ -285,15 +285,50 @@ $function$;
 COMMENT ON FUNCTION pawl._audit_statement(pawl.audit_binding, pawl.binding, text, text) IS
 'internal: the INSERT that writes an audit';
 
+-- Whether the rows of an audit can be written without its statement: audit and log are plain tables, the audit has the
+-- columns that pawl.audit gave it, with nothing copied from a parent, and nothing else happens when a row is inserted.
+CREATE FUNCTION pawl._audit_is_plain(a pawl.audit_binding, log_keys name[]) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT (SELECT bool_and(c.relkind = 'r' AND NOT (c.relispartition OR c.relhasrules OR c.relrowsecurity))
+              FROM pg_class c WHERE c.oid IN (a.log, a.audit))
+       AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = a.audit
+                          AND t.tgfoid <> 'pawl.protect_record()'::regprocedure)
+       AND ARRAY(SELECT x.attname FROM pg_index i CROSS JOIN unnest(i.indkey) WITH ORDINALITY k(number, n)
+                   JOIN pg_attribute x ON x.attrelid = a.log AND x.attnum = k.number
+                  WHERE i.indrelid = a.log AND i.indisprimary ORDER BY k.n) = log_keys || 'sort_key'::name
+       AND NOT EXISTS (SELECT FROM pg_attribute x
+                         LEFT JOIN pg_attrdef d ON d.adrelid = x.attrelid AND d.adnum = x.attnum
+                         LEFT JOIN pg_attribute k ON k.attrelid = a.log
+                              AND k.attname = log_keys[array_position(a.key_columns, x.attname)]
+                         LEFT JOIN (VALUES ('audit_id', 'uuid'::regtype, 'pawl.uuid_v7()'),
+                             ('transition_id', 'uuid', ''),
+                                ('recorded_at', 'timestamptz', ''), ('worker', 'text', ''),
+                                ('correlation_id', 'text', ''), ('success', 'boolean', ''),
+                                ('execution_time_ms', 'bigint', ''), ('state', 'text', '')) o(name, type, preset)
+                             ON o.name = x.attname
+                        WHERE x.attrelid = a.audit AND x.attnum > 0 AND NOT x.attisdropped
+                          AND (x.attgenerated <> '' OR x.attidentity <> ''
+                              OR coalesce(pg_get_expr(d.adbin, d.adrelid), '') <> coalesce(o.preset, '')
+                              OR coalesce(k.atttypid, o.type) IS DISTINCT FROM x.atttypid
+                              OR k.atttypmod <> x.atttypmod))
+$function$;
+COMMENT ON FUNCTION pawl._audit_is_plain(pawl.audit_binding, name[]) IS
+'internal: whether rows of an audit can be written without its statement';
+
 -- What the trigger of a log needs to know. It asks with the rights of the extension's owner: this reads catalogs only.
+-- log_keys, audit_keys: the numbers of the key columns; null: rows are written by the statement.
 CREATE FUNCTION pawl._audit_plan(INOUT log oid, OUT statement text, OUT audit oid, OUT relation oid,
-    OUT success_states text[], OUT failure_states text[])
+    OUT success_states text[], OUT failure_states text[], OUT owned_states text[], OUT log_keys smallint[],
+    OUT audit_keys smallint[])
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     a pawl.audit_binding;
     bound pawl.binding;
+    asked constant oid := _audit_plan.log;
 BEGIN
     SELECT b.* INTO a FROM pawl.audit_binding b WHERE b.log IN (SELECT m FROM pawl._ancestors(_audit_plan.log) m);
     SELECT b.* INTO bound FROM pawl.binding b WHERE b.history = a.log;
@@ -306,6 +341,13 @@ BEGIN
     relation := a.relation;
     success_states := a.success_states;
     failure_states := a.failure_states;
+    owned_states := pawl._owned_states(bound.machine, bound.version);
+    IF a.log = asked AND pawl._audit_is_plain(a, bound.log_key_columns) THEN
+        log_keys := ARRAY(SELECT x.attnum FROM unnest(bound.log_key_columns) WITH ORDINALITY k(name, n)
+            JOIN pg_attribute x ON x.attrelid = a.log AND x.attname = k.name ORDER BY k.n);
+        audit_keys := ARRAY(SELECT x.attnum FROM unnest(a.key_columns) WITH ORDINALITY k(name, n)
+            JOIN pg_attribute x ON x.attrelid = a.audit AND x.attname = k.name ORDER BY k.n);
+    END IF;
 END
 $function$;
 COMMENT ON FUNCTION pawl._audit_plan(oid) IS

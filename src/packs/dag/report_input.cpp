@@ -1,15 +1,123 @@
-// May throw and may ereport: values in the reports of workers, which must not raise an error if they are invalid.
+// May throw and may ereport: reads the reports of workers. What is invalid in them raises no error, but is told as the
+// problem of its element.
 #include "pg/arguments.hpp"
+#include "pg/bridge.hpp"
 #include "pg/json.hpp"
+
+extern "C" {
+#include "utils/numeric.h"
+#include "utils/typcache.h"
+}
 
 namespace pawl {
 
-PAWL_FUNCTION(pawl_dag_as_uuid) {
-    const text* value = pg::text_argument(fcinfo, 0);
-    auto* uuid = pg::call([] { return static_cast<pg_uuid_t*>(palloc(sizeof(pg_uuid_t))); });
-    if (pg::read_uuid(pg::view(value), uuid)) return UUIDPGetDatum(uuid);
-    fcinfo->isnull = true;
-    return static_cast<Datum>(0);
+namespace {
+
+// A member of an object; of type jbvNull if there is none, or this is no object. Ereports, as all below.
+JsonbValue member_of(const JsonbValue& value, std::string_view key) {
+    JsonbValue found;
+    found.type = jbvNull;
+    if (value.type == jbvBinary && JsonContainerIsObject(value.val.binary.data))
+        getKeyJsonValueFromContainer(value.val.binary.data, key.data(), static_cast<int>(key.size()), &found);
+    return found;
+}
+
+bool has_member(const JsonbValue& value, std::string_view key) {
+    JsonbValue found;
+    return value.type == jbvBinary && JsonContainerIsObject(value.val.binary.data) &&
+           getKeyJsonValueFromContainer(value.val.binary.data, key.data(), static_cast<int>(key.size()), &found) !=
+               nullptr;
+}
+
+// An element of a report, with the columns of pawl_dag._reported.
+struct Element {
+    enum Column { n, task, step, token, failed, result, error, permanent, wait, problem, columns };
+    Datum values[columns];
+    bool nulls[columns];
+
+    void set(Column column, Datum value) {
+        values[column] = value;
+        nulls[column] = false;
+    }
+
+    bool read_key(Column column, const JsonbValue& value) {
+        auto* uuid = static_cast<pg_uuid_t*>(palloc(sizeof(pg_uuid_t)));
+        if (!pg::read_uuid(pg::scalar_text(value), uuid)) return false;
+        set(column, UUIDPGetDatum(uuid));
+        return true;
+    }
+
+    // The wait that was asked for. Returns false if it is neither a time nor a date.
+    bool read_wait(JsonbValue asked) {
+        static constexpr Oid types[] = {JSONBOID};
+        FmgrInfo function;
+        fmgr_info(LookupFuncName(list_make2(makeString(pstrdup("pawl_dag")), makeString(pstrdup("_retry_after"))), 1,
+                                 types, false),
+                  &function);
+        LOCAL_FCINFO(call, 1);
+        InitFunctionCallInfoData(*call, &function, 1, InvalidOid, nullptr, nullptr);
+        call->args[0] = {JsonbPGetDatum(JsonbValueToJsonb(&asked)), false};
+        const Datum wait_asked = FunctionCallInvoke(call);
+        if (!call->isnull) set(wait, wait_asked);
+        return !call->isnull;
+    }
+};
+
+// What is wrong with the form of an element; null: nothing. Reads it.
+const char* read_element(JsonbValue value, Element* element) {
+    using Column = Element::Column;
+    JsonbValue error = member_of(value, "error");
+    JsonbValue result = member_of(value, "result");
+    const JsonbValue permanent = member_of(error, "permanent");
+    const JsonbValue asked = member_of(error, "retry_after");
+    const bool failed = error.type != jbvNull;
+    int64 token = 0;
+    const bool has_task = element->read_key(Column::task, member_of(value, "task_uuid"));
+    const bool has_step = element->read_key(Column::step, member_of(value, "step_uuid"));
+    const bool has_token = pg::read_digits(pg::scalar_text(member_of(value, "token")), 18, &token);
+    const bool has_wait = asked.type == jbvNull || element->read_wait(asked);
+    const bool has_result = has_member(value, "result");
+    if (has_token) element->set(Column::token, Int64GetDatum(token));
+    element->set(Column::failed, BoolGetDatum(failed));
+    element->set(Column::permanent, BoolGetDatum(permanent.type == jbvBool && permanent.val.boolean));
+    if (failed) element->set(Column::error, JsonbPGetDatum(JsonbValueToJsonb(&error)));
+    if (!failed && has_result) element->set(Column::result, JsonbPGetDatum(JsonbValueToJsonb(&result)));
+    if (value.type != jbvBinary || !JsonContainerIsObject(value.val.binary.data))
+        return "22023 an element of a report must be a JSON object";
+    if (!has_task) return "22023 task_uuid must be a uuid";
+    if (!has_step) return "22023 step_uuid must be a uuid";
+    if (!has_token) return "22023 token must be the number that the claim returned";
+    if (failed && result.type != jbvNull) return "22023 an element must have a result or an error, not both";
+    if (!failed && !has_result) return "22023 an element must have a result or an error";
+    if (permanent.type != jbvNull && permanent.type != jbvBool)
+        return "22023 permanent of an error must be true or false";
+    return has_wait ? nullptr : "22023 retry_after of an error must be a number of seconds from 0 on, or a date";
+}
+
+Datum read_reports(FunctionCallInfo fcinfo, JsonbContainer* results) {
+    const Oid type = get_element_type(get_func_rettype(fcinfo->flinfo->fn_oid));
+    TupleDesc descriptor = lookup_rowtype_tupdesc(type, -1);
+    if (descriptor->natts != Element::columns || !JsonContainerIsArray(results))
+        elog(ERROR, "a report must be an array, and its elements are of type pawl_dag._reported");
+    const int n = static_cast<int>(JsonContainerSize(results));
+    auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * Max(n, 1)));
+    for (int i = 0; i < n; ++i) {
+        Element element;
+        memset(element.nulls, true, sizeof(element.nulls));
+        element.set(Element::n, Int32GetDatum(i + 1));
+        const char* problem = read_element(*getIthJsonbValueFromContainer(results, i), &element);
+        if (problem != nullptr) element.set(Element::problem, CStringGetTextDatum(problem));
+        elements[i] = HeapTupleGetDatum(heap_form_tuple(descriptor, element.values, element.nulls));
+    }
+    ReleaseTupleDesc(descriptor);
+    return PointerGetDatum(construct_array(elements, n, type, -1, false, TYPALIGN_DOUBLE));
+}
+
+}  // namespace
+
+// pawl_dag._read_reports(results)
+PAWL_FUNCTION(pawl_dag_read_reports) {
+    return pg::call([&] { return read_reports(fcinfo, &PG_GETARG_JSONB_P(0)->root); });
 }
 
 }  // namespace pawl

@@ -1,5 +1,6 @@
 // May throw and may ereport: the triggers of updates of tasks and steps. Each decides in C++ which checks a row needs
 // and calls their PL/pgSQL functions.
+#include "guard/path.hpp"
 #include "packs/dag/orchestrating.hpp"
 #include "pg/row_trigger.hpp"
 
@@ -75,6 +76,13 @@ bool moves_times(const TaskUpdate& task, bool orchestrated) {
            (task.changes(TaskColumn::entered_at) && !(orchestrated && task.has(TaskColumn::watch_at)));
 }
 
+// Whether something follows from the state change for the steps of the task, or for dead letters.
+bool means_more(const TaskUpdate& task) {
+    return task.changes_state() &&
+           (task.is("cancelled") || task.is("resolved_manually") || task.is("error") ||
+            task.is("blocked_by_failures") || task.was("error") || task.was("blocked_by_failures"));
+}
+
 HeapTuple check_task(const TaskUpdate& task, HeapTuple row, bool orchestrated) {
     if (!orchestrated && writes_kept(task)) task.fire("_task_by_sql");
     if (needs_condition(task)) task.fire("_needs_condition");
@@ -146,27 +154,35 @@ HeapTuple check_step(const StepUpdate& step, HeapTuple row, TupleDesc descriptor
     return entered(step, row, descriptor);
 }
 
-// Whether the steps that a statement has written may count otherwise now: what workers do keeps a step in flight.
+// What a statement has done to steps.
+struct Written {
+    bool leaves_flight;  // some may count otherwise now: what workers do keeps a step in flight
+    bool has_timeout;    // some are in progress and have a timeout
+};
+
 // Ereports.
-bool leave_flight(const TriggerData& trigger) {
+Written look_at_written(const TriggerData& trigger) {
     TupleDesc descriptor = RelationGetDescr(trigger.tg_relation);
     const int state = SPI_fnumber(descriptor, "state");
-    if (state <= 0 || TupleDescAttr(descriptor, state - 1)->atttypid != TEXTOID) return true;
+    const int timeout = SPI_fnumber(descriptor, "timeout");
+    if (state <= 0 || timeout <= 0 || TupleDescAttr(descriptor, state - 1)->atttypid != TEXTOID) return {true, true};
     Tuplestorestate* rows = trigger.tg_newtable;
     tuplestore_select_read_pointer(rows, tuplestore_alloc_read_pointer(rows, EXEC_FLAG_REWIND));
     tuplestore_rescan(rows);
     TupleTableSlot* row = MakeSingleTupleTableSlot(descriptor, &TTSOpsMinimalTuple);
-    bool leave = false;
-    while (!leave && tuplestore_gettupleslot(rows, true, false, row)) {
+    Written written = {};
+    while (!(written.leaves_flight && written.has_timeout) && tuplestore_gettupleslot(rows, true, false, row)) {
         bool null;
         const Datum value = slot_getattr(row, state, &null);
         const std::string_view is = null ? std::string_view() : pg::view(DatumGetTextPP(value));
-        leave =
-            is != "in_progress" && is != "enqueued_for_orchestration" && is != "enqueued_as_error_for_orchestration";
+        if (is == "in_progress")
+            written.has_timeout |= !slot_attisnull(row, timeout);
+        else
+            written.leaves_flight |= is != "enqueued_for_orchestration" && is != "enqueued_as_error_for_orchestration";
     }
     tuplestore_select_read_pointer(rows, 0);
     ExecDropSingleTupleTableSlot(row);
-    return leave;
+    return written;
 }
 
 }  // namespace
@@ -175,21 +191,33 @@ PAWL_FUNCTION(pawl_dag_steps_written) {
     TriggerData& trigger = pg::trigger_of(fcinfo, steps, pg::Moment::after_statement);
     if (dag::is_orchestrated()) return static_cast<Datum>(0);
     return pg::call([&] {
-        return leave_flight(trigger) ? pg::fire_as(fcinfo, "pawl_dag", "_steps_moved") : static_cast<Datum>(0);
+        const Written written = look_at_written(trigger);
+        if (written.has_timeout) pg::fire_as(fcinfo, "pawl_dag", "_steps_claimed");
+        return written.leaves_flight ? pg::fire_as(fcinfo, "pawl_dag", "_steps_moved") : static_cast<Datum>(0);
     });
 }
 
 PAWL_FUNCTION(pawl_dag_task_written) {
     TriggerData& trigger = pg::trigger_of(fcinfo, tasks);
     const bool orchestrated = dag::is_orchestrated();
+    if (!orchestrated) require_one_transition(trigger.tg_relation);
     return pg::call([&] {
         return PointerGetDatum(check_task(TaskUpdate(fcinfo, trigger, tasks), trigger.tg_newtuple, orchestrated));
+    });
+}
+
+PAWL_FUNCTION(pawl_dag_task_changed) {
+    TriggerData& trigger = pg::trigger_of(fcinfo, tasks, pg::Moment::after_row);
+    return pg::call([&] {
+        const TaskUpdate task(fcinfo, trigger, tasks);
+        return means_more(task) ? PointerGetDatum(task.fire("_task_moved")) : static_cast<Datum>(0);
     });
 }
 
 PAWL_FUNCTION(pawl_dag_step_written) {
     TriggerData& trigger = pg::trigger_of(fcinfo, steps);
     const bool orchestrated = dag::is_orchestrated();
+    if (!orchestrated) require_one_transition(trigger.tg_relation);
     return pg::call([&] {
         return PointerGetDatum(check_step(StepUpdate(fcinfo, trigger, steps), trigger.tg_newtuple,
                                           RelationGetDescr(trigger.tg_relation), orchestrated));

@@ -54,20 +54,40 @@ inline constexpr const char* enqueue_ready =
     "WHERE x.task_uuid = ANY ($1) AND x.state = 'pending' AND x.unsatisfied_parents = 0 "
     "FOR NO KEY UPDATE SKIP LOCKED) l WHERE s.ctid = l.place RETURNING s.task_uuid";
 
-// A task that something else in this transaction has written since it was locked is evaluated again.
-#define COUNTED                                                                                      \
-    "evaluate = t.ctid <> w.place, steps_blocked = t.steps_blocked + w.blocked, "                    \
-    "steps_ready = t.steps_ready + w.ready, steps_in_flight = t.steps_in_flight + w.in_flight, "     \
-    "steps_waiting = t.steps_waiting + w.waiting, steps_failed = t.steps_failed + w.failed, "        \
-    "steps_satisfied = t.steps_satisfied + w.satisfied FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) " \
+// The same after one step, which needs neither arrays nor sums.
+inline constexpr const char* count_down_one =
+    "UPDATE pawl_dag.steps c SET unsatisfied_parents = c.unsatisfied_parents - 1, state = CASE WHEN $3 "
+    "AND c.state = 'pending' AND c.unsatisfied_parents = 1 THEN 'enqueued' ELSE c.state END "
+    "FROM (SELECT e.task_uuid, e.child_uuid, o.state AS was FROM pawl_dag.edges e JOIN pawl_dag.steps o "
+    "ON o.task_uuid = e.task_uuid AND o.step_uuid = e.child_uuid WHERE e.task_uuid = $1 AND e.parent_uuid = $2 "
+    "ORDER BY e.child_uuid) w WHERE c.task_uuid = w.task_uuid AND c.step_uuid = w.child_uuid "
+    "RETURNING c.task_uuid, c.state = 'enqueued' AND w.was = 'pending', "
+    "c.state = 'pending' AND c.unsatisfied_parents = 0";
+
+// A task that something else in this transaction has written since it was locked is evaluated again. The parameters are
+// arrays, or the values of one task.
+#define COUNTED(place, blocked, ready, in_flight, waiting, failed, satisfied)                     \
+    "evaluate = t.ctid <> " place ", steps_blocked = t.steps_blocked + " blocked                  \
+    ", steps_ready = t.steps_ready + " ready ", steps_in_flight = t.steps_in_flight + " in_flight \
+    ", steps_waiting = t.steps_waiting + " waiting ", steps_failed = t.steps_failed + " failed    \
+    ", steps_satisfied = t.steps_satisfied + " satisfied
+#define OF_MANY                                                                                       \
+    COUNTED("w.place", "w.blocked", "w.ready", "w.in_flight", "w.waiting", "w.failed", "w.satisfied") \
+    " FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) "                                                   \
     "w(task, place, blocked, ready, in_flight, waiting, failed, satisfied) WHERE t.task_uuid = w.task"
+#define OF_ONE COUNTED("$2", "$3", "$4", "$5", "$6", "$7", "$8") " WHERE t.task_uuid = $1"
+#define MOVE                                                                                               \
+    "UPDATE pawl_dag.tasks t SET state = $9, entered_at = clock_timestamp(), lease_until = CASE WHEN $10 " \
+    "THEN clock_timestamp() + interval '100 years' ELSE t.lease_until END, "
 
-inline constexpr const char* move_tasks =
-    "UPDATE pawl_dag.tasks t SET state = $9, entered_at = clock_timestamp(), lease_until = CASE WHEN $10 "
-    "THEN clock_timestamp() + interval '100 years' ELSE t.lease_until END, " COUNTED;
+inline constexpr const char* move_tasks = MOVE OF_MANY;
+inline constexpr const char* move_task = MOVE OF_ONE;
+inline constexpr const char* count_tasks = "UPDATE pawl_dag.tasks t SET " OF_MANY;
+inline constexpr const char* count_task = "UPDATE pawl_dag.tasks t SET " OF_ONE;
 
-inline constexpr const char* count_tasks = "UPDATE pawl_dag.tasks t SET " COUNTED;
-
+#undef MOVE
+#undef OF_ONE
+#undef OF_MANY
 #undef COUNTED
 #undef REPORTED
 #undef TROUBLED

@@ -80,20 +80,8 @@ public:
     // Enqueues children that become ready in the same statement, if their task goes on: no failed step blocks it.
     void count_children() {
         if (nended_ == 0) return;
-        auto* parents = static_cast<Datum*>(palloc(sizeof(Datum) * nended_ * 3));
-        Datum* steps = parents + nended_;
-        Datum* goes_on = steps + nended_;
-        for (int i = 0; i < nended_; ++i) {
-            parents[i] = UUIDPGetDatum(&ended_[i].task->id);
-            steps[i] = UUIDPGetDatum(&ended_[i].step);
-            goes_on[i] = BoolGetDatum(can_enqueue(*ended_[i].task));
-        }
-        Parameters parameters = {};
-        parameters.add(UUIDARRAYOID, array(parents, nended_, UUIDOID));
-        parameters.add(UUIDARRAYOID, array(steps, nended_, UUIDOID));
-        parameters.add(BOOLARRAYOID, array(goes_on, nended_, BOOLOID));
         by(steps_table_);
-        const int n = static_cast<int>(run(count_down, parameters));
+        const int n = nended_ == 1 ? count_children_of_one() : count_children_of_many();
         SPITupleTable* children = SPI_tuptable;
         for (int i = 0; i < n; ++i) {
             Task& task = task_of(children, i);
@@ -163,6 +151,30 @@ private:
         Task* task;
         pg_uuid_t step;
     };
+
+    int count_children_of_one() {
+        Parameters parameters = {};
+        parameters.add(UUIDOID, UUIDPGetDatum(&ended_[0].task->id));
+        parameters.add(UUIDOID, UUIDPGetDatum(&ended_[0].step));
+        parameters.add(BOOLOID, BoolGetDatum(can_enqueue(*ended_[0].task)));
+        return static_cast<int>(run(count_down_one, parameters));
+    }
+
+    int count_children_of_many() {
+        auto* parents = static_cast<Datum*>(palloc(sizeof(Datum) * nended_ * 3));
+        Datum* steps = parents + nended_;
+        Datum* goes_on = steps + nended_;
+        for (int i = 0; i < nended_; ++i) {
+            parents[i] = UUIDPGetDatum(&ended_[i].task->id);
+            steps[i] = UUIDPGetDatum(&ended_[i].step);
+            goes_on[i] = BoolGetDatum(can_enqueue(*ended_[i].task));
+        }
+        Parameters parameters = {};
+        parameters.add(UUIDARRAYOID, array(parents, nended_, UUIDOID));
+        parameters.add(UUIDARRAYOID, array(steps, nended_, UUIDOID));
+        parameters.add(BOOLARRAYOID, array(goes_on, nended_, BOOLOID));
+        return static_cast<int>(run(count_down, parameters));
+    }
 
     static int by_id(const void* one, const void* other) {
         return memcmp(&static_cast<const Task*>(one)->id, &static_cast<const Task*>(other)->id, UUID_LEN);
@@ -255,35 +267,49 @@ private:
         }
     }
 
+    // Adds a column of the chosen tasks: an array, or the value of a single one.
+    template <typename Chosen, typename Value>
+    void add_column(Parameters& parameters, Oid type, int n, Chosen chosen, Value value) const {
+        auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * n));
+        int filled = 0;
+        for (int i = 0; i < tasks_.n; ++i)
+            if (chosen(tasks_.items[i])) values[filled++] = value(tasks_.items[i]);
+        if (n == 1)
+            parameters.add(type, values[0]);
+        else
+            parameters.add(get_array_type(type), array(values, n, type));
+    }
+
+    // The counters of the chosen tasks, of which there are n; none of them, if they are `counted`.
+    template <typename Chosen>
+    Parameters counters(int n, Chosen chosen, bool counted) const {
+        Parameters parameters = {};
+        add_column(parameters, UUIDOID, n, chosen, [](const Task& task) { return UUIDPGetDatum(&task.id); });
+        add_column(parameters, TIDOID, n, chosen,
+                   [](const Task& task) { return PointerGetDatum(const_cast<ItemPointer>(&task.place)); });
+        auto number = [&](auto value) {
+            add_column(parameters, INT4OID, n, chosen,
+                       [&](const Task& task) { return Int32GetDatum(counted ? 0 : value(task)); });
+        };
+        number([](const Task& task) { return -task.children_ready; });
+        number([](const Task& task) { return task.children_ready - task.enqueued; });
+        number([](const Task& task) { return task.enqueued - task.recorded; });
+        number([](const Task& task) { return task.waiting; });
+        number([](const Task& task) { return task.failed; });
+        number([](const Task& task) { return task.satisfied; });
+        return parameters;
+    }
+
     // Writes the counters of the chosen tasks, if these are not written yet, and some of the transitions of `as`.
     template <typename Chosen>
     void write(Chosen chosen, const Task* as, int first, int end) {
-        auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * Max(tasks_.n, 1)));
-        auto column = [&](Oid type, auto value) {
-            int n = 0;
-            for (int i = 0; i < tasks_.n; ++i)
-                if (chosen(tasks_.items[i])) values[n++] = value(tasks_.items[i]);
-            return array(values, n, type);
-        };
-        const bool counted = first > 0;
-        auto number = [&](auto value) {
-            return column(INT4OID, [&](const Task& task) { return Int32GetDatum(counted ? 0 : value(task)); });
-        };
-        Parameters parameters = {};
-        parameters.add(UUIDARRAYOID, ids(chosen));
-        if (ARR_NDIM(DatumGetArrayTypeP(parameters.values[0])) == 0) return;
-        parameters.add(TIDARRAYOID, column(TIDOID, [](const Task& task) {
-                           return PointerGetDatum(const_cast<ItemPointer>(&task.place));
-                       }));
-        parameters.add(INT4ARRAYOID, number([](const Task& task) { return -task.children_ready; }));
-        parameters.add(INT4ARRAYOID, number([](const Task& task) { return task.children_ready - task.enqueued; }));
-        parameters.add(INT4ARRAYOID, number([](const Task& task) { return task.enqueued - task.recorded; }));
-        parameters.add(INT4ARRAYOID, number([](const Task& task) { return task.waiting; }));
-        parameters.add(INT4ARRAYOID, number([](const Task& task) { return task.failed; }));
-        parameters.add(INT4ARRAYOID, number([](const Task& task) { return task.satisfied; }));
+        int n = 0;
+        for (int i = 0; i < tasks_.n; ++i) n += chosen(tasks_.items[i]);
+        if (n == 0) return;
+        Parameters parameters = counters(n, chosen, first > 0);
         by(tasks_table_);
         if (as == nullptr) {
-            run(count_tasks, parameters);
+            run(n == 1 ? count_task : count_tasks, parameters);
             return;
         }
         EventList events = {};
@@ -295,7 +321,7 @@ private:
         const std::string_view to = as->moves[end - 1]->to;
         parameters.add(TEXTOID, PointerGetDatum(pg::make_text(to)));
         parameters.add(BOOLOID, BoolGetDatum(to == in_process || to == "evaluating_results" || to == "initializing"));
-        run(move_tasks, parameters);
+        run(n == 1 ? move_task : move_tasks, parameters);
         intent_.events = nullptr;
     }
 

@@ -136,18 +136,11 @@ HeapTuple check_task(const TaskUpdate& task, HeapTuple row, TupleDesc descriptor
     return task.sets(TaskColumn::state) && task.had(TaskColumn::worker) ? task.fire("_worker_lost") : row;
 }
 
-// Triggers look at the states before and after a statement, as if it took one transition.
-void check_one_by_one(const TriggerData& trigger) {
-    if (takes_list(trigger.tg_relation, Asking::trigger))
-        throw pg::Failure(ERRCODE_FEATURE_NOT_SUPPORTED, "rows of pawl_saga.tasks take one transition at a time",
-                          "The statement lists several events.", "one UPDATE for each event");
-}
-
 }  // namespace
 
 PAWL_FUNCTION(pawl_saga_task_written) {
     TriggerData& trigger = pg::trigger_of(fcinfo, tasks);
-    check_one_by_one(trigger);
+    require_one_transition(trigger.tg_relation);
     return pg::call([&] {
         return PointerGetDatum(
             check_task(TaskUpdate(fcinfo, trigger, tasks), trigger.tg_newtuple, RelationGetDescr(trigger.tg_relation)));
