@@ -94,12 +94,12 @@ select is((select count(*) from take(5, 'w13') where flow_uuid = :'f' and state 
 select pawl_saga.define('{"flow": "unordered", "name": "patience", "children": [{"task": "short"}, {"task": "long"}, '
     '{"task": "bad"}]}') \g /dev/null
 select pawl_saga.start('patience') as f \gset
-create temporary table held as select name, flow_uuid, node, token from pawl_saga.claim('w14', 'default', 1, '200 ms');
+create temporary table held as select name, flow_uuid, node, token from pawl_saga.claim('w14', 'default', 1, '3 s');
 insert into held select name, flow_uuid, node, token from pawl_saga.claim('w14', 'default', 2, '1 hour');
 create function held_up() returns trigger language plpgsql as $$
 begin
     while exists (select from pawl_saga.tasks
-        where lease_until > clock_timestamp() and lease_until < clock_timestamp() + interval '5 s') loop
+        where lease_until > clock_timestamp() and lease_until < clock_timestamp() + interval '10 s') loop
     end loop;
     return null;
 end $$;

@@ -20,11 +20,15 @@ constexpr const char* look_at_queue =
 constexpr const char* take_lost = "SELECT t.* FROM pawl_saga._take_lost($1, $2, $3, $4) t";
 
 // Parameters: flows, nodes, and which of them are to be reverted.
-constexpr const char* describe =
-    "SELECT CASE WHEN EXISTS (SELECT FROM pawl_saga.parameters p JOIN pawl_saga.flows f "
-    "ON f.definition_uuid = p.definition_uuid WHERE f.flow_uuid = r.flow AND p.node = r.node) "
-    "THEN pawl_saga.arguments(r.flow, r.node) ELSE '{}' END, CASE WHEN r.reverting THEN pawl_saga.failures(r.flow) END "
-    "FROM unnest($1, $2, $3) WITH ORDINALITY r(flow, node, reverting, n) ORDER BY r.n";
+#define DESCRIBE                                                                                                     \
+    "SELECT CASE WHEN EXISTS (SELECT FROM pawl_saga.parameters p JOIN pawl_saga.flows f "                            \
+    "ON f.definition_uuid = p.definition_uuid WHERE f.flow_uuid = r.flow AND p.node = r.node) "                      \
+    "THEN pawl_saga.arguments(r.flow, r.node) ELSE '{}' END, CASE WHEN r.reverting THEN pawl_saga.failures(r.flow) " \
+    "END "
+constexpr RowsStatement describe = {DESCRIBE
+                                    "FROM unnest($1, $2, $3) WITH ORDINALITY r(flow, node, reverting, n) ORDER BY r.n",
+                                    DESCRIBE "FROM (SELECT ($1)[1], ($2)[1], ($3)[1]) r(flow, node, reverting)"};
+#undef DESCRIBE
 
 struct Queue {
     bool has_orphans;
@@ -74,7 +78,7 @@ void answer(const Claimed& claimed, Binding& plans, ReturnSetInfo* result) {
     parameters.add(UUIDARRAYOID, column(UUIDOID, [&](int i) { return column_of(claimed, i, "flow_uuid").value; }));
     parameters.add(INT4ARRAYOID, column(INT4OID, [&](int i) { return column_of(claimed, i, "node").value; }));
     parameters.add(BOOLARRAYOID, column(BOOLOID, [&](int i) { return BoolGetDatum(is_reverted(claimed, i)); }));
-    run_planned(plans, describe, parameters, Order::sorted);
+    run_planned(plans, describe, claimed.n, parameters);
     SPITupleTable* described = SPI_tuptable;
     for (int i = 0; i < claimed.n; ++i) {
         auto of = [&](const char* name) { return column_of(claimed, i, name); };
@@ -188,7 +192,7 @@ Asked arguments_of(FunctionCallInfo fcinfo) {
 PAWL_FUNCTION(pawl_saga_claim) {
     const Asked asked = arguments_of(fcinfo);
     Tuplestorestate* rows = pg::call([&] {
-        pg::materialize(fcinfo);
+        pg::materialize(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
         set_config_option("pawl.processor", text_to_cstring(asked.processor), PGC_USERSET, PGC_S_SESSION,
                           GUC_ACTION_LOCAL, true, 0, false);
         return tuplestore_begin_heap(false, false, work_mem);
@@ -229,7 +233,7 @@ PAWL_FUNCTION(pawl_saga_as_claimed) {
             claimed.rows[kept++] = heap_copytuple(&tuple);
         }
         claimed.n = kept;
-        answer(claimed, *tasks.binding, pg::materialize(fcinfo));
+        answer(claimed, *tasks.binding, pg::materialize(fcinfo, MAT_SRF_USE_EXPECTED_DESC));
         SPI_finish();
         close_target(tasks);
     });

@@ -12,48 +12,54 @@ namespace {
 // Parameters of the others: flow, node, by how much it is counted down, and whether it may begin. They return flow and
 // node, and whether the node is passed in its turn, is to be examined, can be claimed.
 struct Statements {
-    const char* next;
-    const char* tasks;
-    const char* retries;
-    const char* junctions;
+    RowsStatement next;
+    RowsStatement tasks;
+    RowsStatement retries;
+    RowsStatement junctions;
 };
 
-// OFFSET keeps the planner from joining in another order, also without statistics.
-#define COUNTED_DOWN \
-    " FROM unnest($1, $2, $3, $4) d(flow, node, n, begins) WHERE x.flow_uuid = d.flow AND x.node = d.node AND "
+#define PASSED(columns, this_end)                                                                                \
+    "SELECT p.n, " columns                                                                                       \
+    " FROM unnest($1, $2) WITH ORDINALITY p(definition, node, n) JOIN pawl_saga.edges e "                        \
+    "ON e.definition_uuid = p.definition AND e." this_end " = p.node",                                           \
+        "SELECT 1::bigint, " columns " FROM pawl_saga.edges e WHERE e.definition_uuid = ($1)[1] AND e." this_end \
+        " = ($2)[1]"
+#define COUNTED_DOWN(table, what, rest)                                                                               \
+    "UPDATE pawl_saga." table " x SET blockers = x.blockers - d.n" what                                               \
+    " FROM unnest($1, $2, $3, $4) d(flow, node, n, begins) WHERE x.flow_uuid = d.flow AND x.node = d.node AND " rest, \
+        "UPDATE pawl_saga." table " x SET blockers = x.blockers - d.n" what                                           \
+        " FROM (SELECT ($1)[1], ($2)[1], ($3)[1], ($4)[1]) d(flow, node, n, begins) "                                 \
+        "WHERE x.flow_uuid = d.flow AND x.node = d.node AND " rest
 
 constexpr Statements forward = {
-    "SELECT p.n, e.to_node, e.to_kind, e.to_careful FROM unnest($1, $2) WITH ORDINALITY p(definition, node, n) CROSS "
-    "JOIN LATERAL (SELECT x.* FROM pawl_saga.edges x WHERE x.definition_uuid = p.definition AND x.from_node = p.node "
-    "OFFSET 0) e",
-    "UPDATE pawl_saga.tasks x SET blockers = x.blockers - d.n, due_at = CASE WHEN x.blockers = d.n "
-    "AND x.state = 'PENDING' AND x.intention = 'EXECUTE' AND d.begins THEN NULL ELSE x.due_at END" COUNTED_DOWN
-    "x.intention <> 'REVERT' RETURNING x.flow_uuid, x.node, x.blockers = 0 AND x.state IN ('SUCCESS', 'IGNORE'), "
-    "x.blockers = 0 AND x.state = 'PENDING' AND NOT d.begins, "
-    "x.blockers = 0 AND x.state = 'PENDING' AND x.due_at IS NULL",
-    "UPDATE pawl_saga.retries x SET blockers = x.blockers - d.n" COUNTED_DOWN
-    "x.intention IN ('EXECUTE', 'IGNORE') RETURNING x.flow_uuid, x.node, "
-    "x.blockers = 0 AND x.state IN ('SUCCESS', 'IGNORE'), false, false",
-    "UPDATE pawl_saga.junctions x SET blockers = x.blockers - d.n" COUNTED_DOWN
-    "NOT x.backward RETURNING x.flow_uuid, x.node, x.blockers = 0, false, false"};
+    {PASSED("e.to_node, e.to_kind, e.to_careful", "from_node")},
+    {COUNTED_DOWN("tasks",
+                  ", due_at = CASE WHEN x.blockers = d.n AND x.state = 'PENDING' AND x.intention = 'EXECUTE' "
+                  "AND d.begins THEN NULL ELSE x.due_at END",
+                  "x.intention <> 'REVERT' RETURNING x.flow_uuid, x.node, "
+                  "x.blockers = 0 AND x.state IN ('SUCCESS', 'IGNORE'), "
+                  "x.blockers = 0 AND x.state = 'PENDING' AND NOT d.begins, "
+                  "x.blockers = 0 AND x.state = 'PENDING' AND x.due_at IS NULL")},
+    {COUNTED_DOWN("retries", "",
+                  "x.intention IN ('EXECUTE', 'IGNORE') RETURNING x.flow_uuid, x.node, "
+                  "x.blockers = 0 AND x.state IN ('SUCCESS', 'IGNORE'), false, false")},
+    {COUNTED_DOWN("junctions", "", "NOT x.backward RETURNING x.flow_uuid, x.node, x.blockers = 0, false, false")}};
 
 constexpr Statements backward = {
-    "SELECT p.n, e.from_node, e.from_kind, false FROM unnest($1, $2) WITH ORDINALITY p(definition, node, n) CROSS "
-    "JOIN LATERAL (SELECT x.* FROM pawl_saga.edges x WHERE x.definition_uuid = p.definition AND x.to_node = p.node "
-    "OFFSET 0) e",
-    "UPDATE pawl_saga.tasks x SET blockers = x.blockers - d.n, due_at = CASE WHEN x.blockers = d.n AND d.begins "
-    "AND (x.state = 'SUCCESS' OR x.state = 'FAILURE' AND pawl_saga._is_decided(x.flow_uuid, x.node)) "
-    "THEN NULL ELSE x.due_at END" COUNTED_DOWN
-    "x.intention = 'REVERT' RETURNING x.flow_uuid, x.node, "
-    "x.blockers = 0 AND x.state IN ('PENDING', 'REVERTED', 'IGNORE'), false, "
-    "x.blockers = 0 AND x.due_at IS NULL AND x.state IN ('SUCCESS', 'FAILURE')",
-    "UPDATE pawl_saga.retries x SET blockers = x.blockers - d.n" COUNTED_DOWN
-    "x.intention IN ('REVERT', 'RETRY') RETURNING x.flow_uuid, x.node, "
-    "x.blockers = 0 AND x.intention = 'REVERT' AND x.state IN ('PENDING', 'REVERTED', 'IGNORE'), false, false",
-    "UPDATE pawl_saga.junctions x SET blockers = x.blockers - d.n" COUNTED_DOWN
-    "x.backward RETURNING x.flow_uuid, x.node, x.blockers = 0, false, false"};
+    {PASSED("e.from_node, e.from_kind, false", "to_node")},
+    {COUNTED_DOWN("tasks",
+                  ", due_at = CASE WHEN x.blockers = d.n AND d.begins AND (x.state = 'SUCCESS' OR x.state = 'FAILURE' "
+                  "AND pawl_saga._is_decided(x.flow_uuid, x.node)) THEN NULL ELSE x.due_at END",
+                  "x.intention = 'REVERT' RETURNING x.flow_uuid, x.node, "
+                  "x.blockers = 0 AND x.state IN ('PENDING', 'REVERTED', 'IGNORE'), false, "
+                  "x.blockers = 0 AND x.due_at IS NULL AND x.state IN ('SUCCESS', 'FAILURE')")},
+    {COUNTED_DOWN("retries", "",
+                  "x.intention IN ('REVERT', 'RETRY') RETURNING x.flow_uuid, x.node, x.blockers = 0 "
+                  "AND x.intention = 'REVERT' AND x.state IN ('PENDING', 'REVERTED', 'IGNORE'), false, false")},
+    {COUNTED_DOWN("junctions", "", "x.backward RETURNING x.flow_uuid, x.node, x.blockers = 0, false, false")}};
 
 #undef COUNTED_DOWN
+#undef PASSED
 
 enum class Kind { task, retry, junction };
 
@@ -109,7 +115,7 @@ private:
         Parameters parameters = {};
         parameters.add(UUIDARRAYOID, pg::array_of(definitions, passed.n, UUIDOID));
         parameters.add(INT4ARRAYOID, pg::array_of(numbers, passed.n, INT4OID));
-        const int n = static_cast<int>(run_planned(plans_, statements_.next, parameters, Order::sorted));
+        const int n = static_cast<int>(run_planned(plans_, statements_.next, passed.n, parameters));
         SPITupleTable* found = SPI_tuptable;
         NextNodes next = {static_cast<Next*>(palloc(sizeof(Next) * Max(n, 1))), n};
         for (int i = 0; i < n; ++i) {
@@ -133,8 +139,8 @@ private:
         return {next.items, kept};
     }
 
-    // The nodes of one kind, as parameters; none: false.
-    static bool add_parameters(const NextNodes& next, Kind kind, Parameters& parameters) {
+    // The nodes of one kind, as parameters. Returns how many there are.
+    static int add_parameters(const NextNodes& next, Kind kind, Parameters& parameters) {
         auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * Max(next.n, 1)));
         int n = 0;
         auto column = [&](auto value) {
@@ -144,7 +150,7 @@ private:
             return values;
         };
         column([](const Next& node) { return UUIDPGetDatum(&node.flow->id); });
-        if (n == 0) return false;
+        if (n == 0) return 0;
         parameters.add(UUIDARRAYOID, pg::array_of(values, n, UUIDOID));
         column([](const Next& node) { return Int32GetDatum(node.number); });
         parameters.add(INT4ARRAYOID, pg::array_of(values, n, INT4OID));
@@ -152,15 +158,16 @@ private:
         parameters.add(INT4ARRAYOID, pg::array_of(values, n, INT4OID));
         column([](const Next& node) { return BoolGetDatum(node.begins); });
         parameters.add(BOOLARRAYOID, pg::array_of(values, n, BOOLOID));
-        return true;
+        return n;
     }
 
     // Counts the nodes of one kind down. Retries are examined in any case.
-    void count(const char* table, const char* statement, Kind kind, const NextNodes& next, Nodes& passed) {
+    void count(const char* table, const RowsStatement& statement, Kind kind, const NextNodes& next, Nodes& passed) {
         Parameters parameters = {};
-        if (!add_parameters(next, kind, parameters)) return;
+        const int asked = add_parameters(next, kind, parameters);
+        if (asked == 0) return;
         intent_.root = kind == Kind::junction ? InvalidOid : relation_of(table);
-        const int n = static_cast<int>(run_planned(plans_, statement, parameters, Order::sorted));
+        const int n = static_cast<int>(run_planned(plans_, statement, asked, parameters));
         SPITupleTable* counted = SPI_tuptable;
         for (int i = 0; i < n; ++i) {
             Flow* flow = flows_.find(*DatumGetUUIDP(pg::value_of(counted, i, 1)));

@@ -7,11 +7,15 @@ namespace pawl::saga {
 
 namespace {
 
-#define FLOWS                                                                                           \
+#define FLOWS(which)                                                                                    \
     "SELECT f.flow_uuid, f.definition_uuid, f.state IN ('RUNNING', 'SUSPENDING'), f.state = 'RUNNING' " \
-    "AND NOT f.broken FROM pawl_saga.flows f WHERE f.flow_uuid = ANY ($1) ORDER BY f.flow_uuid"
-constexpr const char* flows_read = FLOWS;
-constexpr const char* flows_locked = FLOWS " FOR NO KEY UPDATE";
+    "AND NOT f.broken FROM pawl_saga.flows f WHERE f.flow_uuid = " which
+#define MANY FLOWS("ANY ($1) ORDER BY f.flow_uuid")
+#define ONE FLOWS("($1)[1]")
+constexpr RowsStatement flows_read = {MANY, ONE};
+constexpr RowsStatement flows_locked = {MANY " FOR NO KEY UPDATE", ONE " FOR NO KEY UPDATE"};
+#undef ONE
+#undef MANY
 #undef FLOWS
 
 }  // namespace
@@ -32,8 +36,9 @@ Flow* Flows::find(const pg_uuid_t& id) const {
 Flows read_flows(Datum keys, Rows rows, Binding& plans) {
     Parameters parameters = {};
     parameters.add(UUIDARRAYOID, keys);
-    const char* statement = rows == Rows::locked ? flows_locked : flows_read;
-    const int n = static_cast<int>(run_planned(plans, statement, parameters, Order::sorted));
+    const int asked = ArrayGetNItems(ARR_NDIM(DatumGetArrayTypeP(keys)), ARR_DIMS(DatumGetArrayTypeP(keys)));
+    const RowsStatement& statement = rows == Rows::locked ? flows_locked : flows_read;
+    const int n = static_cast<int>(run_planned(plans, statement, asked, parameters));
     SPITupleTable* found = SPI_tuptable;
     Flows flows = {static_cast<Flow*>(palloc(sizeof(Flow) * Max(n, 1))), n};
     for (int i = 0; i < n; ++i)

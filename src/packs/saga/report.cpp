@@ -15,26 +15,39 @@ namespace {
 // Parameters: flows, nodes, tokens and outcomes of tasks, the worker, and the time of the report. Only tasks that the
 // worker has are written. What makes a task its own stands in a CASE: as a condition it would imply that of the index
 // of leases, which seems the smallest where no task is leased when statistics are made.
-#define OF_WORKER                                                                                                 \
-    " FROM unnest($1, $2, $3, $4) r(flow, node, token, said) WHERE t.flow_uuid = r.flow AND t.node = r.node AND " \
-    "CASE WHEN t.state = 'REVERTING' OR (t.state = 'RUNNING' AND r.said IS NOT NULL) THEN t.token = r.token "     \
-    "AND t.worker = $5 AND (t.lease_until <= $6) IS NOT TRUE ELSE false END RETURNING t.flow_uuid, t.node, t.state"
-constexpr const char* record_results =
-    "UPDATE pawl_saga.tasks t SET state = CASE t.state WHEN 'RUNNING' THEN 'SUCCESS' ELSE 'REVERTED' END, "
-    "result = CASE t.state WHEN 'RUNNING' THEN r.said ELSE t.result END, "
-    "revert_result = CASE t.state WHEN 'RUNNING' THEN t.revert_result ELSE r.said END" OF_WORKER;
-constexpr const char* record_failure =
-    "UPDATE pawl_saga.tasks t SET state = CASE t.state WHEN 'RUNNING' THEN 'FAILURE' ELSE 'REVERT_FAILURE' END, "
-    "failure = CASE t.state WHEN 'RUNNING' THEN r.said ELSE t.failure END, "
-    "revert_failure = CASE t.state WHEN 'RUNNING' THEN t.revert_failure ELSE r.said END" OF_WORKER;
-#undef OF_WORKER
+#define RECORD(state, columns, source)                                                                            \
+    "UPDATE pawl_saga.tasks t SET state = " state ", " columns " FROM " source                                    \
+    " r(flow, node, token, said) "                                                                                \
+    "WHERE t.flow_uuid = r.flow AND t.node = r.node AND CASE WHEN t.state = 'REVERTING' OR (t.state = 'RUNNING' " \
+    "AND r.said IS NOT NULL) THEN t.token = r.token AND t.worker = $5 AND (t.lease_until <= $6) IS NOT TRUE "     \
+    "ELSE false END RETURNING t.flow_uuid, t.node, t.state"
+#define MANY "unnest($1, $2, $3, $4)"
+#define ONE "(SELECT ($1)[1], ($2)[1], ($3)[1], ($4)[1])"
+#define RESULTS(source)                                                                        \
+    RECORD("CASE t.state WHEN 'RUNNING' THEN 'SUCCESS' ELSE 'REVERTED' END",                   \
+           "result = CASE t.state WHEN 'RUNNING' THEN r.said ELSE t.result END, "              \
+           "revert_result = CASE t.state WHEN 'RUNNING' THEN t.revert_result ELSE r.said END", \
+           source)
+#define FAILURES(source)                                                                         \
+    RECORD("CASE t.state WHEN 'RUNNING' THEN 'FAILURE' ELSE 'REVERT_FAILURE' END",               \
+           "failure = CASE t.state WHEN 'RUNNING' THEN r.said ELSE t.failure END, "              \
+           "revert_failure = CASE t.state WHEN 'RUNNING' THEN t.revert_failure ELSE r.said END", \
+           source)
+constexpr RowsStatement record_results = {RESULTS(MANY), RESULTS(ONE)};
+constexpr RowsStatement record_failures = {FAILURES(MANY), FAILURES(ONE)};
+#undef FAILURES
+#undef RESULTS
+#undef ONE
+#undef MANY
+#undef RECORD
 
 constexpr const char* lock_tasks =
     "SELECT FROM unnest($1, $2) r(flow, node) CROSS JOIN LATERAL (SELECT FROM pawl_saga.tasks t "
     "WHERE t.flow_uuid = r.flow AND t.node = r.node FOR NO KEY UPDATE) l";
 
 // With whether each outcome is a failure as a seventh parameter.
-constexpr const char* decide = "SELECT v.n, v.state, v.problem FROM pawl_saga._verdicts($1, $2, $3, $4, $5, $6, $7) v";
+constexpr const char* find_verdicts =
+    "SELECT v.n, v.state, v.problem FROM pawl_saga._verdicts($1, $2, $3, $4, $5, $6, $7) v";
 
 constexpr const char* record_flows =
     "SELECT r.flow_uuid, r.node, r.ok, r.state, r.problem FROM pawl_saga._report_flows($1, $2) r";
@@ -97,7 +110,7 @@ private:
                 write(record_results, results);
                 recorded = true;
             }
-            write(record_failure, {failures.items + i, 1});
+            write(record_failures, {failures.items + i, 1});
         }
         if (!recorded) write(record_results, results);
         look_at(part);
@@ -109,10 +122,10 @@ private:
         run_planned(tasks_, lock_tasks, parameters, Order::sorted);
     }
 
-    void write(const char* statement, const Part& part) {
+    void write(const RowsStatement& statement, const Part& part) {
         Parameters parameters = {};
         add_outcomes(part, parameters);
-        const int n = static_cast<int>(run_planned(tasks_, statement, parameters, Order::sorted));
+        const int n = static_cast<int>(run_planned(tasks_, statement, part.n, parameters));
         SPITupleTable* written = SPI_tuptable;
         for (int i = 0; i < n; ++i) {
             Element* element =
@@ -136,12 +149,12 @@ private:
         add_outcomes(seen, parameters);
         parameters.add(BOOLARRAYOID,
                        column(seen, BOOLOID, [](const Element& element) { return BoolGetDatum(element.failed); }));
-        const int n = static_cast<int>(run_planned(tasks_, decide, parameters, Order::sorted));
-        SPITupleTable* decided = SPI_tuptable;
+        const int n = static_cast<int>(run_planned(tasks_, find_verdicts, parameters, Order::sorted));
+        SPITupleTable* found = SPI_tuptable;
         for (int i = 0; i < n; ++i) {
-            Element& element = *seen.items[DatumGetInt64(pg::value_of(decided, i, 1)) - 1];
-            element.state = pg::value_of(decided, i, 2);
-            if (!element.recorded) element.rejected = SPI_getvalue(decided->vals[i], decided->tupdesc, 3);
+            Element& element = *seen.items[DatumGetInt64(pg::value_of(found, i, 1)) - 1];
+            element.state = pg::value_of(found, i, 2);
+            if (!element.recorded) element.rejected = SPI_getvalue(found->vals[i], found->tupdesc, 3);
         }
     }
 
@@ -241,7 +254,7 @@ Elements elements_argument(FunctionCallInfo fcinfo) {
 PAWL_FUNCTION(pawl_saga_report_flow) {
     Elements elements = elements_argument(fcinfo);
     text* worker = pg::text_argument(fcinfo, 1);
-    pg::call([&] { pg::materialize(fcinfo); });
+    pg::call([&] { pg::materialize(fcinfo, MAT_SRF_USE_EXPECTED_DESC); });
     record(fcinfo, elements, worker);
     return static_cast<Datum>(0);
 }
@@ -256,7 +269,7 @@ PAWL_FUNCTION(pawl_saga_report) {
         const int level = NewGUCNestLevel();
         set_config_option("pawl.processor", text_to_cstring(worker), PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true,
                           0, false);
-        auto* result = pg::materialize(fcinfo);
+        auto* result = pg::materialize(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
         for (int i = 0; i < elements.n; ++i)
             if (elements.items[i].problem != nullptr) answer(result, elements.items[i]);
         return level;
