@@ -138,30 +138,31 @@ CREATE FUNCTION pawl_dag.orchestrate(batch integer DEFAULT 100, OUT tasks intege
     OUT enqueued bigint, OUT finished bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $function$
 DECLARE
     caller text := current_setting('pawl.processor', true);
     called_event text := current_setting('pawl.event', true);
+    most constant integer := pawl.check_batch(batch, 10000);
+    said text;
 BEGIN
-    PERFORM pawl.check_batch(batch, 10000);
-    PERFORM set_config('pawl.processor', pawl_dag.engine()::text, true), set_config('pawl.event', '', true);
+    -- an assignment calls a function without the executor, which PERFORM starts
+    said := set_config('pawl.processor', pawl_dag.engine()::text, true);
+    said := set_config('pawl.event', '', true);
     BEGIN
         SELECT t.tasks, t.reported, t.enqueued, t.finished INTO tasks, reported, enqueued, finished
-            FROM pawl_dag._take_turn(batch) t;
+            FROM pawl_dag._take_turn(most) t;
     EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
         IF pawl.is_transient(SQLSTATE) THEN
             RAISE;
         END IF;
         SELECT t.tasks, t.reported, t.enqueued, t.finished INTO tasks, reported, enqueued, finished
-            FROM pawl_dag._take_turns_apart(batch) t;
+            FROM pawl_dag._take_turns_apart(most) t;
     END;
     IF EXISTS (SELECT FROM pawl_dag.troubles r WHERE r.again_at <= clock_timestamp()) THEN
         PERFORM pawl_dag._out_of_trouble();
     END IF;
-    PERFORM set_config('pawl.processor', coalesce(caller, ''), true),
-        set_config('pawl.event', coalesce(called_event, ''), true);
+    said := set_config('pawl.processor', coalesce(caller, ''), true);
+    said := set_config('pawl.event', coalesce(called_event, ''), true);
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.orchestrate(integer) IS

@@ -64,8 +64,10 @@ SET search_path = pg_catalog, pg_temp
 SET pawl.token = ''
 AS $function$
 #variable_conflict use_column
+DECLARE
+    most constant integer := pawl.check_batch(claim.batch, 10000);
+    longest constant interval := pawl.check_lease(claim.lease);
 BEGIN
-    PERFORM pawl.check_batch(claim.batch, 10000), pawl.check_lease(claim.lease);
     IF coalesce(claim.processor, '') = '' THEN
         PERFORM pawl.raise('PW004', 'no processor given', NULL, 'processor => ''...''');
     ELSIF claim.namespace = 'sql:' AND NOT pawl_dag._runs_sql() THEN
@@ -79,13 +81,13 @@ BEGIN
     IF claim.keys IS NOT NULL THEN
         RETURN QUERY
             SELECT * FROM pawl_dag._claimed((SELECT array_agg(c)
-                FROM pawl.claim_keys(NULL::pawl_dag.steps, claim.keys, 'Start', claim.processor, claim.lease,
+                FROM pawl.claim_keys(NULL::pawl_dag.steps, claim.keys, 'Start', claim.processor, longest,
                     claim.namespace) c));
         RETURN;
     END IF;
     RETURN QUERY
         SELECT * FROM pawl_dag._claimed((SELECT array_agg(c)
-            FROM pawl.claim(NULL::pawl_dag.steps, 'Start', claim.processor, claim.lease, claim.batch,
+            FROM pawl.claim(NULL::pawl_dag.steps, 'Start', claim.processor, longest, most,
                 claim.namespace) c));
 END
 $function$;
@@ -134,101 +136,26 @@ LANGUAGE c STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 AS 'MODULE_PATHNAME', 'pawl_dag_read_reports';
 COMMENT ON FUNCTION pawl_dag._read_reports(jsonb) IS 'internal: the elements of a report, in their order';
 
--- Only steps that this processor has are written, in the order of their keys; of two results for one step the first is
--- taken. What makes a step its own stands in a CASE: as a condition it would imply that of the index of leases, which
--- seems the smallest where no step is leased when statistics are made, and has a dead entry for each step since.
 CREATE FUNCTION pawl_dag._record_reported(reports pawl_dag._reported[], worker text) RETURNS integer[]
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
-AS $function$
-DECLARE
-    recorded integer[];
-BEGIN
-    WITH written AS (
-        UPDATE pawl_dag.steps s
-           SET state = CASE WHEN r.failed THEN 'enqueued_as_error_for_orchestration'
-                   ELSE 'enqueued_for_orchestration' END,
-               result = CASE WHEN r.failed THEN s.result ELSE r.result END,
-               error = CASE WHEN r.failed THEN r.error END,
-               permanent = CASE WHEN r.failed THEN r.permanent ELSE s.permanent END,
-               backoff_request = CASE WHEN r.failed THEN r.wait ELSE s.backoff_request END
-          FROM (SELECT DISTINCT ON (x.task, x.step) x.* FROM unnest(reports) x WHERE x.problem IS NULL
-                ORDER BY x.task, x.step, x.n) r
-         WHERE s.task_uuid = r.task AND s.step_uuid = r.step
-           AND CASE WHEN s.state = 'in_progress' THEN s.token = r.token AND s.worker_uuid::text = lower(worker)
-               AND s.lease_until > clock_timestamp() ELSE false END
-        RETURNING r.n)
-    SELECT coalesce(array_agg(w.n), '{}') INTO recorded FROM written w;
-    RETURN recorded;
-END
-$function$;
+AS 'MODULE_PATHNAME', 'pawl_dag_record_reported';
 COMMENT ON FUNCTION pawl_dag._record_reported(pawl_dag._reported[], text) IS
 'internal: stores the results of steps that the worker has; the numbers of the elements that were stored';
 
-CREATE FUNCTION pawl_dag.report(results jsonb, processor text DEFAULT NULL)
+-- By what is stored now, so the second of two equal results is the recorded one.
+CREATE FUNCTION pawl_dag._answers(reports pawl_dag._reported[], recorded integer[], worker text)
 RETURNS TABLE (task_uuid uuid, step_uuid uuid, ok boolean, state text, problem text)
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 100
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 100
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
 SET jit = off
-SET pawl.event = ''
-SET pawl.events = ''
-SET pawl.token = ''
 AS $function$
 #variable_conflict use_column
-DECLARE
-    caller constant text := coalesce(current_setting('pawl.processor', true), '');
-    worker constant text := coalesce(report.processor, nullif(caller, ''));
-    reports pawl_dag._reported[];
-    readable pawl_dag._reported[];
-    recorded integer[] := '{}';
-    said text;
 BEGIN
-    IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
-        PERFORM pawl.raise('22023', 'results must be a JSON array', NULL,
-            '[{"task_uuid": "...", "step_uuid": "...", "token": 1, "result": {...}}, {"task_uuid": "...", '
-            '"step_uuid": "...", "token": 1, "error": {"message": "..."}}]');
-    END IF;
-    IF coalesce(worker, '') = '' THEN
-        PERFORM pawl.raise('PW004', 'reports require a processor', NULL, 'processor => ''...''');
-    END IF;
-    reports := pawl_dag._read_reports(results);
-    PERFORM set_config('pawl.processor', worker, true);
-    BEGIN
-        recorded := pawl_dag._record_reported(reports, worker);
-    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-        IF pawl.is_transient(SQLSTATE) THEN
-            RAISE;
-        END IF;
-        -- One of them is in the way: its lease has ended since, it contradicts itself, a
-        -- trigger rejects it. So each alone.
-        readable := ARRAY(SELECT r FROM unnest(reports) r WHERE r.problem IS NULL);
-        FOR i IN 1 .. cardinality(reports) LOOP
-            CONTINUE WHEN EXISTS (SELECT FROM unnest(readable) x
-                WHERE x.task = reports[i].task AND x.step = reports[i].step AND x.n < i);
-            BEGIN
-                recorded := recorded || pawl_dag._record_reported(reports[i:i], worker);
-            EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-                IF pawl.is_transient(SQLSTATE) THEN
-                    RAISE;
-                END IF;
-                GET STACKED DIAGNOSTICS said = MESSAGE_TEXT;
-                reports[i].problem := SQLSTATE || ' ' || said;
-            END;
-        END LOOP;
-    END;
-    PERFORM set_config('pawl.processor', caller, true);
-    IF cardinality(recorded) = cardinality(reports) THEN
-        RETURN QUERY
-            SELECT r.task, r.step, true, CASE WHEN r.failed THEN 'enqueued_as_error_for_orchestration'
-                   ELSE 'enqueued_for_orchestration' END, NULL::text
-              FROM unnest(reports) r;
-        RETURN;
-    END IF;
-    -- By what is stored now, so the second of two equal results is the recorded one.
     RETURN QUERY
         SELECT r.task, r.step, v.problem IS NULL, s.state, v.problem
           FROM unnest(reports) r
@@ -255,6 +182,76 @@ BEGIN
                    THEN 'PW005 this result was not recorded: the processor had lost the step or reported another result'
              END AS problem) v
          ORDER BY r.n;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._answers(pawl_dag._reported[], integer[], text) IS
+'internal: the rows that pawl_dag.report returns; recorded: the numbers of the elements that were stored';
+
+CREATE FUNCTION pawl_dag.report(results jsonb, processor text DEFAULT NULL)
+RETURNS TABLE (task_uuid uuid, step_uuid uuid, ok boolean, state text, problem text)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 100
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.events = ''
+SET pawl.token = ''
+-- An assignment calls a function without the executor, which PERFORM starts.
+AS $function$
+#variable_conflict use_column
+DECLARE
+    caller constant text := coalesce(current_setting('pawl.processor', true), '');
+    worker constant text := coalesce(report.processor, nullif(caller, ''));
+    reports pawl_dag._reported[];
+    readable pawl_dag._reported[];
+    recorded integer[] := '{}';
+    reported pawl_dag._reported;
+    said text;
+BEGIN
+    IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
+        PERFORM pawl.raise('22023', 'results must be a JSON array', NULL,
+            '[{"task_uuid": "...", "step_uuid": "...", "token": 1, "result": {...}}, {"task_uuid": "...", '
+            '"step_uuid": "...", "token": 1, "error": {"message": "..."}}]');
+    END IF;
+    IF coalesce(worker, '') = '' THEN
+        PERFORM pawl.raise('PW004', 'reports require a processor', NULL, 'processor => ''...''');
+    END IF;
+    reports := pawl_dag._read_reports(results);
+    said := set_config('pawl.processor', worker, true);
+    BEGIN
+        recorded := pawl_dag._record_reported(reports, worker);
+    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+        IF pawl.is_transient(SQLSTATE) THEN
+            RAISE;
+        END IF;
+        -- One of them is in the way: its lease has ended since, it contradicts itself, a
+        -- trigger rejects it. So each alone.
+        readable := ARRAY(SELECT r FROM unnest(reports) r WHERE r.problem IS NULL);
+        FOR i IN 1 .. cardinality(reports) LOOP
+            CONTINUE WHEN EXISTS (SELECT FROM unnest(readable) x
+                WHERE x.task = reports[i].task AND x.step = reports[i].step AND x.n < i);
+            BEGIN
+                recorded := recorded || pawl_dag._record_reported(reports[i:i], worker);
+            EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+                IF pawl.is_transient(SQLSTATE) THEN
+                    RAISE;
+                END IF;
+                GET STACKED DIAGNOSTICS said = MESSAGE_TEXT;
+                reports[i].problem := SQLSTATE || ' ' || said;
+            END;
+        END LOOP;
+    END;
+    said := set_config('pawl.processor', caller, true);
+    IF cardinality(recorded) = cardinality(reports) THEN
+        FOREACH reported IN ARRAY reports LOOP
+            task_uuid := reported.task;
+            step_uuid := reported.step;
+            ok := true;
+            state := CASE WHEN reported.failed THEN 'enqueued_as_error_for_orchestration'
+                ELSE 'enqueued_for_orchestration' END;
+            RETURN NEXT;
+        END LOOP;
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT * FROM pawl_dag._answers(reports, recorded, worker);
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.report(jsonb, text) IS

@@ -12,7 +12,8 @@ struct Table {
     const char* schema;
     const char* name;
     const char* columns[n];
-    AttrNumber numbers[n];  // where the columns were in the last row
+    AttrNumber numbers[n];   // where the columns were in the last row
+    Oid known = InvalidOid;  // a table that is_table has accepted
 };
 
 // The schema is the extension's, so that no other table has this name. Ereports.
@@ -29,7 +30,7 @@ enum class Moment { before_row, after_row, after_statement };
 
 // Throws 39P01 if the function is called in any other way than by the pack's trigger.
 template <int n>
-TriggerData& trigger_of(FunctionCallInfo fcinfo, const Table<n>& table, Moment moment = Moment::before_row) {
+TriggerData& trigger_of(FunctionCallInfo fcinfo, Table<n>& table, Moment moment = Moment::before_row) {
     auto* trigger = CALLED_AS_TRIGGER(fcinfo) ? reinterpret_cast<TriggerData*>(fcinfo->context) : nullptr;
     const bool for_row = moment != Moment::after_statement;
     static constexpr const char* moments[] = {"BEFORE UPDATE ROW", "AFTER UPDATE ROW",
@@ -40,11 +41,13 @@ TriggerData& trigger_of(FunctionCallInfo fcinfo, const Table<n>& table, Moment m
         (!for_row && (trigger->tg_newtable == nullptr || trigger->tg_oldtable == nullptr)))
         throw Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
                       std::string("this trigger function must be fired ") + moments[static_cast<int>(moment)]);
-    if (!call([&] { return is_table(trigger->tg_relation, table.schema, table.name); }))
+    if (RelationGetRelid(trigger->tg_relation) != table.known &&
+        !call([&] { return is_table(trigger->tg_relation, table.schema, table.name); }))
         throw Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
                       "this trigger function cannot be used on table \"" +
                           std::string(RelationGetRelationName(trigger->tg_relation)) + "\"",
                       "It is fired by " + std::string(table.schema) + "." + table.name + " only.", "Drop the trigger.");
+    table.known = RelationGetRelid(trigger->tg_relation);
     return *trigger;
 }
 

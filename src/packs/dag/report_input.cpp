@@ -1,7 +1,7 @@
 // May throw and may ereport: reads the reports of workers. What is invalid in them raises no error, but is told as the
 // problem of its element.
-#include "pg/arguments.hpp"
-#include "pg/bridge.hpp"
+#include "fire/plans.hpp"
+#include "fire/target.hpp"
 #include "pg/json.hpp"
 
 extern "C" {
@@ -118,6 +118,52 @@ Datum read_reports(FunctionCallInfo fcinfo, JsonbContainer* results) {
 // pawl_dag._read_reports(results)
 PAWL_FUNCTION(pawl_dag_read_reports) {
     return pg::call([&] { return read_reports(fcinfo, &PG_GETARG_JSONB_P(0)->root); });
+}
+
+namespace {
+
+// Only steps that this processor has are written, in the order of their keys; of two results for one step the first is
+// taken. What makes a step its own stands in a CASE: as a condition it would imply that of the index of leases, which
+// seems the smallest where no step is leased when statistics are made, and has a dead entry for each step since.
+constexpr const char* record_reported =
+    "UPDATE pawl_dag.steps s SET state = CASE WHEN r.failed THEN 'enqueued_as_error_for_orchestration' "
+    "ELSE 'enqueued_for_orchestration' END, result = CASE WHEN r.failed THEN s.result ELSE r.result END, "
+    "error = CASE WHEN r.failed THEN r.error END, "
+    "permanent = CASE WHEN r.failed THEN r.permanent ELSE s.permanent END, "
+    "backoff_request = CASE WHEN r.failed THEN r.wait ELSE s.backoff_request END "
+    "FROM (SELECT DISTINCT ON (x.task, x.step) x.* FROM unnest($1) x WHERE x.problem IS NULL "
+    "ORDER BY x.task, x.step, x.n) r WHERE s.task_uuid = r.task AND s.step_uuid = r.step "
+    "AND CASE WHEN s.state = 'in_progress' THEN s.token = r.token AND s.worker_uuid::text = lower($2) "
+    "AND s.lease_until > clock_timestamp() ELSE false END RETURNING r.n";
+
+Datum record(Binding& binding, ArrayType* reports, text* worker) {
+    MemoryContext caller = CurrentMemoryContext;
+    SPI_connect();
+    Parameters parameters = {};
+    parameters.add(get_array_type(ARR_ELEMTYPE(reports)), PointerGetDatum(reports));
+    parameters.add(TEXTOID, PointerGetDatum(worker));
+    const auto n = static_cast<int>(run_planned(binding, record_reported, parameters, Order::sorted));
+    auto* numbers = static_cast<Datum*>(palloc(sizeof(Datum) * Max(n, 1)));
+    bool null;
+    for (int i = 0; i < n; ++i) numbers[i] = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &null);
+    MemoryContext spi = MemoryContextSwitchTo(caller);
+    const Datum recorded = PointerGetDatum(construct_array(numbers, n, INT4OID, sizeof(int32), true, TYPALIGN_INT));
+    MemoryContextSwitchTo(spi);
+    SPI_finish();
+    return recorded;
+}
+
+}  // namespace
+
+// pawl_dag._record_reported(reports, worker)
+PAWL_FUNCTION(pawl_dag_record_reported) {
+    const Oid relation = pg::call([] { return get_relname_relid("steps", get_namespace_oid("pawl_dag", false)); });
+    const Target steps = open_target(relation, "state");
+    return pg::call([&] {
+        const Datum recorded = record(*steps.binding, PG_GETARG_ARRAYTYPE_P(0), PG_GETARG_TEXT_PP(1));
+        close_target(steps);
+        return recorded;
+    });
 }
 
 }  // namespace pawl
