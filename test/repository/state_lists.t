@@ -22,7 +22,7 @@ REVIEWED = {
     ('IGNORE', 'PENDING', 'REVERTED'): 'an atom that leaves nothing behind',
     ('FAILURE', 'PENDING', 'REVERT_FAILURE', 'SUCCESS'): 'an atom that can become ready',
     ('blocked_by_failures', 'cancelled', 'complete', 'error', 'pending', 'resolved_manually'): 'a task without a watch',
-    ('enqueued_as_error_for_orchestration', 'enqueued_for_orchestration'): 'a step whose result the orchestrator has yet to see',
+    ('enqueued_as_error_for_orchestration', 'enqueued_for_orchestration'): 'a step that was reported',
     ('Cancelled', 'Completed', 'Failed', 'Pending'): 'an operation without rows that failed and go on',
 }
 SUFFIXES = {'.cpp', '.hpp', '.ts', '.tsx'}
