@@ -347,13 +347,14 @@ BESIDE = (
 )
 
 
-def markdown(parts):
-    text = [
-        "# What it costs",
-        "Made by `make bench`; run it on your own machine, the ratios are what matters. Each part was measured in one "
-        "run, beside what it is compared with.",
-        "",
-    ]
+MADE = (
+    "Made by `make bench`; run it on your own machine, the ratios are what matters. Each part was measured in one run, "
+    "beside what it is compared with."
+)
+
+
+def markdown(parts, title="What it costs", made=MADE):
+    text = [f"# {title}", made, ""]
     text += [f"- {fact}" for fact in dict.fromkeys(fact for part in parts for fact in part.facts)]
     lines = [Beside(**line) for part in parts for line in part.beside]
     if lines:
