@@ -39,7 +39,8 @@ def one_burst(number, worker, path):
     with PeakMemory(worker.pid()) as memory:
         work_on(worker, number)
     sizes = query(
-        f"select pg_total_relation_size('{TABLE}') / 1024 || ' ' || pg_total_relation_size('{TABLE}_transitions_log') / 1024"
+        f"select pg_total_relation_size('{TABLE}') / 1024 || ' ' || "
+        f"pg_total_relation_size('{TABLE}_transitions_log') / 1024"
     ).split()
     tidy()
     return [run.tps * BATCH, sorted(took)[int(len(took) * 0.99)], *map(float, sizes), memory.peak * 1024]
@@ -103,7 +104,7 @@ class Bursts:
         return (
             "Bursts of work",
             table(["figure", "first", "last", "mean", "change over the run (95 %)"], body),
-            f"{self.bursts} bursts of {ROWS:,} jobs in {SECONDS} s, {CLIENTS} clients that claim and complete {BATCH} at a "
-            f"time, a rest of {REST:.0f} s after each, autovacuum on. Jobs that ended {KEPT} ago are deleted, and their log "
-            "is pruned. The first quarter, in which the tables fill, is not in the figures.",
+            f"{self.bursts} bursts of {ROWS:,} jobs in {SECONDS} s, {CLIENTS} clients that claim and complete {BATCH} "
+            f"at a time, a rest of {REST:.0f} s after each, autovacuum on. Jobs that ended {KEPT} ago are deleted, and "
+            "their log is pruned. The first quarter, in which the tables fill, is not in the figures.",
         )

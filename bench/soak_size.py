@@ -1,5 +1,5 @@
-"""What size does: ten million log entries against one million, ten thousand bindings against ten, a thousand connections
-that fire at once."""
+"""What size does: ten million log entries against one million, ten thousand bindings against ten, a thousand
+connections that fire at once."""
 
 import os
 import statistics
@@ -167,6 +167,6 @@ class Sizes:
         return (
             "Sizes",
             table(["what", "measured"], body),
-            f"Medians of {SAMPLES} (prune: {SAMPLES // 10}) on two tables in turn; of {2 * ROUNDS + 1} fresh sessions; and of 3 rounds "
-            "in which each connection sends 20 transactions.",
+            f"Medians of {SAMPLES} (prune: {SAMPLES // 10}) on two tables in turn; of {2 * ROUNDS + 1} fresh sessions; "
+            "and of 3 rounds in which each connection sends 20 transactions.",
         )
