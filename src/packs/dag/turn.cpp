@@ -4,6 +4,7 @@
 #include "fire/plans.hpp"
 #include "packs/dag/next_event.hpp"
 #include "packs/dag/statements.hpp"
+#include "pg/spi.hpp"
 
 namespace pawl::dag {
 
@@ -65,7 +66,7 @@ public:
             task.waiting += kind == "waiting";
             task.failed += kind == "failed";
             task.satisfied += kind == "satisfied";
-            if (kind == "satisfied") ended_[nended_++] = {&task, *DatumGetUUIDP(value_of(results, i, 2))};
+            if (kind == "satisfied") ended_[nended_++] = {&task, *DatumGetUUIDP(pg::value_of(results, i, 2))};
         }
         for (int i = 0; i < tasks_.n; ++i) {
             Task& task = tasks_.items[i];
@@ -85,9 +86,9 @@ public:
         SPITupleTable* children = SPI_tuptable;
         for (int i = 0; i < n; ++i) {
             Task& task = task_of(children, i);
-            const bool enqueued = DatumGetBool(value_of(children, i, 2));
+            const bool enqueued = DatumGetBool(pg::value_of(children, i, 2));
             task.enqueued += enqueued;
-            task.children_ready += enqueued || DatumGetBool(value_of(children, i, 3));
+            task.children_ready += enqueued || DatumGetBool(pg::value_of(children, i, 3));
         }
     }
 
@@ -170,9 +171,9 @@ private:
             goes_on[i] = BoolGetDatum(can_enqueue(*ended_[i].task));
         }
         Parameters parameters = {};
-        parameters.add(UUIDARRAYOID, array(parents, nended_, UUIDOID));
-        parameters.add(UUIDARRAYOID, array(steps, nended_, UUIDOID));
-        parameters.add(BOOLARRAYOID, array(goes_on, nended_, BOOLOID));
+        parameters.add(UUIDARRAYOID, pg::array_of(parents, nended_, UUIDOID));
+        parameters.add(UUIDARRAYOID, pg::array_of(steps, nended_, UUIDOID));
+        parameters.add(BOOLARRAYOID, pg::array_of(goes_on, nended_, BOOLOID));
         return static_cast<int>(run(count_down, parameters));
     }
 
@@ -203,21 +204,8 @@ private:
         return true;
     }
 
-    static Datum value_of(SPITupleTable* table, int row, int column) {
-        bool null;
-        return SPI_getbinval(table->vals[row], table->tupdesc, column, &null);
-    }
-
     static std::string_view text_of(SPITupleTable* table, int row, int column) {
-        return pg::view(DatumGetTextPP(value_of(table, row, column)));
-    }
-
-    static Datum array(Datum* values, int n, Oid type) {
-        int16 length;
-        bool by_value;
-        char alignment;
-        get_typlenbyvalalign(type, &length, &by_value, &alignment);
-        return PointerGetDatum(construct_array(values, n, type, length, by_value, alignment));
+        return pg::view(DatumGetTextPP(pg::value_of(table, row, column)));
     }
 
     // The keys of some tasks.
@@ -227,11 +215,11 @@ private:
         int n = 0;
         for (int i = 0; i < tasks_.n; ++i)
             if (chosen(tasks_.items[i])) values[n++] = UUIDPGetDatum(&tasks_.items[i].id);
-        return array(values, n, UUIDOID);
+        return pg::array_of(values, n, UUIDOID);
     }
 
     Task& task_of(SPITupleTable* table, int row) const {
-        Task* task = tasks_.find(*DatumGetUUIDP(value_of(table, row, 1)));
+        Task* task = tasks_.find(*DatumGetUUIDP(pg::value_of(table, row, 1)));
         if (task == nullptr) elog(ERROR, "a step of a task that is not in the turn was written");
         return *task;
     }
@@ -254,15 +242,15 @@ private:
         const int n = static_cast<int>(run(statement, parameters));
         SPITupleTable* picked = SPI_tuptable;
         for (int i = 0; i < n; ++i) {
-            auto number = [&](int column) { return DatumGetInt32(value_of(picked, i, column)); };
+            auto number = [&](int column) { return DatumGetInt32(pg::value_of(picked, i, column)); };
             Task& task = tasks_.items[tasks_.n++];
             task = {};
-            task.id = *DatumGetUUIDP(value_of(picked, i, 1));
-            task.place = *reinterpret_cast<ItemPointer>(DatumGetPointer(value_of(picked, i, 2)));
+            task.id = *DatumGetUUIDP(pg::value_of(picked, i, 1));
+            task.place = *reinterpret_cast<ItemPointer>(DatumGetPointer(pg::value_of(picked, i, 2)));
             task.state = text_of(picked, i, 3);
-            task.blocks = DatumGetBool(value_of(picked, i, 4));
-            task.evaluate = DatumGetBool(value_of(picked, i, 5));
-            task.partial = DatumGetBool(value_of(picked, i, 6));
+            task.blocks = DatumGetBool(pg::value_of(picked, i, 4));
+            task.evaluate = DatumGetBool(pg::value_of(picked, i, 5));
+            task.partial = DatumGetBool(pg::value_of(picked, i, 6));
             task.counts = {number(7), number(8), number(9), number(10), number(11), number(12)};
         }
     }
@@ -277,7 +265,7 @@ private:
         if (n == 1)
             parameters.add(type, values[0]);
         else
-            parameters.add(get_array_type(type), array(values, n, type));
+            parameters.add(get_array_type(type), pg::array_of(values, n, type));
     }
 
     // The counters of the chosen tasks, of which there are n; none of them, if they are `counted`.
