@@ -40,7 +40,9 @@ insert into letters select generate_series(1, 20);
 update parcels set state = 'running' where id <= 580;
 -- taken before, and written again while they are owned: whichever entry counts shows in milliseconds
 select pg_sleep(0.02) \g /dev/null
+set pawl.event = 'touch';
 update parcels set state = 'running' where id between 100 and 200;
+reset pawl.event;
 -- the end of a batch is in the middle
 update parcels set state = 'done' where id <= 540;
 update letters set state = 'sent';
