@@ -16,7 +16,11 @@ BENCH_SETTINGS := -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeo
 	-c autovacuum=off \
     -c wal_level=replica
 
-.PHONY: help deps benchdeps build programs install uninstall demo psql test test-all mutate bench clean
+# As a server that runs for long.
+SOAK_SETTINGS := -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeout=1h -c synchronous_commit=off \
+    -c autovacuum_naptime=2s -c max_connections=1100
+
+.PHONY: help deps benchdeps build programs install uninstall demo psql test test-all mutate bench soak clean
 .NOTPARALLEL:
 
 help: ## this list
@@ -70,8 +74,11 @@ test-all: test ## make test with the full matrix of the enforcement, soaks and l
 mutate: deps ## break the sources on purpose, one change at a time: each must fail a test mapped to it; MUTATE="name ... --resume" (test/README.md); an hour
 	@test/mutation/run $(MUTATE)
 
-bench: benchdeps build programs ## compare with bare UPDATE, C and plpgsql triggers, Statesman; writes bench/RESULTS.md (BENCH_QUICK=1: a glance)
+bench: benchdeps build programs ## compare with bare UPDATE, C and plpgsql triggers, Statesman; writes bench/RESULTS.md (BENCH_QUICK=1: a glance; BENCH_PEERS: bench/README.md)
 	@scripts/private-postgres run --durable $(BENCH_SETTINGS) bench/run
+
+soak: benchdeps build ## long and large: bursts with autovacuum, ten million log entries, 10,000 bindings, 1,000 connections; writes bench/SOAK.md (BENCH_QUICK=1: a glance)
+	@scripts/private-postgres run --durable $(SOAK_SETTINGS) bench/soak
 
 clean: ## remove build/
 	rm -rf build

@@ -5,8 +5,9 @@ import statistics
 from dataclasses import dataclass
 
 import jobs
+import sources
 from pgbench import pgbench, script
-from report import at_least, table
+from report import Beside, at_least, table
 from server import Session, query
 
 QUICK = bool(os.environ.get("BENCH_QUICK"))
@@ -21,7 +22,16 @@ LABEL = {
     "logged": "by hand, of the same shape, with a log and its most_recent",
     "derived": "pawl, log, most_recent derived",
     "stored": "pawl, log, most_recent stored",
+    "pgmq": "pgmq: read, archive; no owner, no states, no log",
 }
+# Every message has a payload as large as that of a job.
+FILL_PGMQ = (
+    "select count(*) from pgmq.send_batch('jobs', array(select jsonb_build_object('payload', repeat('x', 100)) from "
+    "generate_series(1, {rows})))"
+)
+PGMQ = """select coalesce(array_agg(msg_id), '{{}}')::text as ids from pgmq.read('jobs', 60, {n}) \\gset
+select count(*) from pgmq.archive('jobs', :ids::bigint[]);
+"""
 LOGS = {"derived": "claims_derived_transitions_log", "stored": "claims_stored_transitions"}
 
 
@@ -30,27 +40,36 @@ def table_of(name):
 
 
 def make_tables():
-    jobs.make_by_hand(table_of("hand"))
-    jobs.make_by_hand(table_of("same"))
+    jobs.make_plain(table_of("hand"))
+    jobs.make_plain(table_of("same"))
     jobs.index_what_is_owned(table_of("same"))
-    jobs.make_by_hand(table_of("logged"))
+    jobs.make_plain(table_of("logged"))
     jobs.index_what_is_owned(table_of("logged"))
     query(jobs.LOG.format(t=table_of("logged")))
     jobs.make(table_of("derived"), "derived")
     jobs.make(table_of("stored"), "stored")
+    databases = dict.fromkeys(LABEL, "bench")
+    databases["pgmq"] = sources.install("pgmq")
+    if databases["pgmq"]:
+        query("select pgmq.create('jobs')", databases["pgmq"])
+    return {name: database for name, database in databases.items() if database}
 
 
-def scripts(batch):
+def scripts(batch, names):
     def text(name):
+        if name == "pgmq":
+            return PGMQ
         if name == "logged":
             return jobs.CLAIM_LOGGED + jobs.COMPLETE_LOGGED
         return jobs.CLAIM + jobs.COMPLETE if name in LOGS else jobs.CLAIM_BY_HAND + jobs.COMPLETE_BY_HAND
 
-    return {name: script(f"claims_{name}_{batch}", text(name).format(t=table_of(name), n=batch)) for name in LABEL}
+    return {name: script(f"claims_{name}_{batch}", text(name).format(t=table_of(name), n=batch)) for name in names}
 
 
 def refill(name, first, rows):
     """Before each run the queue holds the rows that it will take, and a few more, as no run may reach its end."""
+    if name == "pgmq":
+        return refill_pgmq(rows)
     waiting = int(query(f"select count(*) from {table_of(name)} where state = 'queued'"))
     jobs.fill(table_of(name), first, rows + 1_000 - waiting)
     if name == "logged":
@@ -62,20 +81,36 @@ def refill(name, first, rows):
     session.close()
 
 
+def refill_pgmq(rows):
+    waiting = int(query("select count(*) from pgmq.q_jobs", sources.database("pgmq")))
+    query(FILL_PGMQ.format(rows=rows + 1_000 - waiting), sources.database("pgmq"))
+    session = Session(sources.database("pgmq"))
+    session.run("vacuum analyze")
+    session.run("checkpoint")
+    session.close()
+
+
 def measure():
-    print(f"Claim and complete, {CLIENTS} clients, {ROUNDS} rounds across {len(LABEL)} variants:", flush=True)
-    make_tables()
+    print(f"Claim and complete, {CLIENTS} clients, {ROUNDS} rounds across the variants:", flush=True)
+    databases = make_tables()
     samples = {}
     first = 1
-    names = list(LABEL)
+    names = list(databases)
     for commit in SETTINGS:
         for batch, rows in LOADS if commit == "off" else LOADS[:1]:
-            paths = scripts(batch)
+            paths = scripts(batch, names)
             for number in range(ROUNDS):
                 for name in names[number % len(names) :] + names[: number % len(names)]:
                     refill(name, first, rows)
                     first += rows + 1_000
-                    run = pgbench(paths[name], CLIENTS, "-t", rows // batch // CLIENTS, settings=SETTINGS[commit])
+                    run = pgbench(
+                        paths[name],
+                        CLIENTS,
+                        "-t",
+                        rows // batch // CLIENTS,
+                        settings=SETTINGS[commit],
+                        database=databases[name],
+                    )
                     samples.setdefault((commit, batch, name), []).append(
                         (run.tps * batch, run.cpu / run.transactions / batch * 1e6)
                     )
@@ -119,6 +154,25 @@ class Claims:
             )
             for name in LOGS
             for against, shape in (("same", "of the same shape"), ("hand", "with one index"))
+        ]
+
+    def beside(self):
+        keeps = {
+            "same": "nothing of a job that is done; enforces nothing",
+            "pgmq": "a row of the archive; no owner, no states, enforces nothing",
+        }
+        return [
+            Beside(
+                f"jobs a second, claim + complete, {f'batches of {batch}' if batch > 1 else 'one at a time'}",
+                self.median("off", batch, "derived"),
+                f"pgmq ({sources.revision(name)})" if name == "pgmq" else "a queue written by hand",
+                self.median("off", batch, name),
+                self.ratio("off", batch, "derived", name),
+                keeps[name],
+            )
+            for batch, _ in LOADS
+            for name in keeps
+            if ("off", batch, name) in self.samples
         ]
 
     def section(self):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgbench import pgbench, script
-from report import at_least, at_most, table
+from report import Beside, at_least, at_most, table
 from server import Session, query
 
 QUICK = bool(os.environ.get("BENCH_QUICK"))
@@ -273,6 +273,20 @@ class Dag:
                 at_most("workflows: latency of four linear steps, ms, p99", 60, percentile(self.latency, 99), "{:.1f}"),
             ]
         return rows
+
+    def beside(self):
+        return [
+            Beside(
+                "steps a second of fans of ten with a join, batches of 100; the peer's jobs depend on nothing",
+                self.median("off", "pawl_dag"),
+                name,
+                self.median("off", name),
+                self.median("off", "pawl_dag") / self.median("off", name),
+                "nothing of how a job came to its state",
+            )
+            for name in BASELINES
+            if ("off", name) in self.rates
+        ]
 
     def section(self):
         body = []

@@ -27,9 +27,10 @@ def number(line):
     return float(line.split("=" if "=" in line else ":")[1].split("/")[0].split("(")[0])
 
 
-def pgbench(path, clients, *limit, settings=""):
-    """Runs a script with so many clients; limit is pgbench's own: -T seconds, or -t transactions of each client."""
-    before = server_cpu()
+def pgbench(path, clients, *limit, settings="", database="bench", alone=True):
+    """Runs a script with so many clients; limit is pgbench's own: -T seconds, or -t transactions of each client. CPU
+    is measured only alone: when no other session is open."""
+    before = server_cpu() if alone else 0.0
     run = subprocess.run(
         [
             "pgbench",
@@ -43,7 +44,7 @@ def pgbench(path, clients, *limit, settings=""):
             *map(str, limit),
             "-f",
             path,
-            "bench",
+            database,
         ],
         capture_output=True,
         text=True,
@@ -54,4 +55,4 @@ def pgbench(path, clients, *limit, settings=""):
     lines = run.stdout.splitlines()
     done = next(number(line) for line in lines if line.startswith("number of transactions actually processed"))
     tps = next(number(line) for line in lines if line.startswith("tps"))
-    return Run(int(done), tps, server_cpu() - before)
+    return Run(int(done), tps, server_cpu() - before if alone else float("nan"))

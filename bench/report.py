@@ -145,6 +145,19 @@ def row_targets(r):
         )
 
 
+def row_peers(r):
+    """rows a second of the statement, pawl and what a team writes or takes instead"""
+    for ours, theirs, keeps in (
+        ("guard", "plpgsql_lookup", "no log; enforces (compared with pawl's guard alone)"),
+        ("derived", "statesman", "a log that any client can change; enforces in Ruby alone"),
+        ("derived", "statesman_key", "the same, with its foreign key"),
+    ):
+        if {ours, theirs} <= r.seconds.keys():
+            ratio = r.seconds[theirs] / r.seconds[ours]
+            rates = [r.rows / r.seconds[name] for name in (ours, theirs)]
+            yield Beside("rows a second, one UPDATE of many", rates[0], LABEL[theirs], rates[1], ratio, keeps)
+
+
 def single_targets(r):
     for mode in ("derived", "stored"):
         for clients in r.clients if ("bare", r.clients[0]) in r.single and (mode, r.clients[0]) in r.single else ():
@@ -175,6 +188,25 @@ def memory_targets(r):
 
 def define_targets(r):
     yield at_most("pawl.define of 1,000 states and 10,000 transitions, seconds", 1.0, r.define["define"])
+
+
+@dataclass
+class Beside:
+    """One line of the table of peers."""
+
+    what: str
+    pawl: float
+    peer: str
+    measured: float  # the peer's
+    ratio: float  # pawl's against the peer's, the median of rounds; above one pawl is quicker
+    keeps: str  # what the peer stores of it, and what it enforces
+
+
+def peers_table(lines):
+    return table(
+        ["what", "pawl", "peer", "peer's", "pawl ×", "what the peer keeps; pawl keeps its log and enforces it"],
+        [[b.what, f"{b.pawl:,.0f}", b.peer, f"{b.measured:,.0f}", f"{b.ratio:.2f}", b.keeps] for b in lines],
+    )
 
 
 def machine():
@@ -277,7 +309,7 @@ TRIGGERS = {
     "memory": (memory_targets, memory_section),
     "define": (define_targets, define_section),
 }
-ORDER = (*TRIGGERS, "claims", "backlog", "snapshot", "timers", "wake", "dag", "bulk", "saga", "http")
+ORDER = (*TRIGGERS, "claims", "backlog", "snapshot", "timers", "wake", "dag", "steps", "bulk", "saga", "http")
 
 
 @dataclass
@@ -293,10 +325,14 @@ class Part:
     minutes: float
     load: tuple  # load averages before and after
     facts: list
+    beside: list = field(default_factory=list)  # the lines of its peers
 
 
 def screen(parts):
     head = "== Targets\n" + targets_table([row for part in parts for row in part.targets])
+    lines = [Beside(**line) for part in parts for line in part.beside]
+    if lines:
+        head = f"== Beside what you would take instead\n{peers_table(lines)}\n\n{head}"
     return "\n\n".join([head] + [f"== {part.title}\n{part.body}" for part in parts]) + "\n"
 
 
@@ -304,14 +340,25 @@ def targets_table(rows):
     return table(["target", "wanted", "measured", ""], rows)
 
 
-def markdown(parts):
-    text = [
-        "# What it costs",
-        "Made by `make bench`; run it on your own machine, the ratios are what matters. Each part was measured in one "
-        "run, beside what it is compared with.",
-        "",
-    ]
+BESIDE = (
+    "Each line was measured in one run on one server with the same settings. The figures are a second; above 1, pawl "
+    "is "
+    "quicker. A peer whose source was not given (`BENCH_PEERS`, see [README](README.md)) is left out."
+)
+
+
+MADE = (
+    "Made by `make bench`; run it on your own machine, the ratios are what matters. Each part was measured in one run, "
+    "beside what it is compared with."
+)
+
+
+def markdown(parts, title="What it costs", made=MADE):
+    text = [f"# {title}", made, ""]
     text += [f"- {fact}" for fact in dict.fromkeys(fact for part in parts for fact in part.facts)]
+    lines = [Beside(**line) for part in parts for line in part.beside]
+    if lines:
+        text += ["", "## Beside what you would take instead", BESIDE, "", peers_table(lines)]
     text += ["", "## Targets", targets_table([row for part in parts for row in part.targets]), ""]
     for part in parts:
         when = (

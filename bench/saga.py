@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgbench import pgbench, script
-from report import at_least, at_most, table
+from report import Beside, at_least, at_most, table
 from server import Session, query
 
 QUICK = bool(os.environ.get("BENCH_QUICK"))
@@ -223,6 +223,20 @@ class Saga:
         best = max(statistics.median(rate for rate, _ in samples) for samples in self.reverts.values())
         return rows + [
             at_least(f"sagas: {REVERTED:,} done tasks, independent, reverted a second", 5_000, best, "{:,.0f}")
+        ]
+
+    def beside(self):
+        return [
+            Beside(
+                f"tasks a second of a saga, {label}, one worker",
+                self.median(label, "worker"),
+                "TaskFlow",
+                self.median(label, "TaskFlow"),
+                self.median(label, "worker") / self.median(label, "TaskFlow"),
+                "the state of each task, written by its engine; enforces nothing in the database",
+            )
+            for label in SHAPES
+            if (label, "TaskFlow") in self.rates
         ]
 
     def section(self):

@@ -31,7 +31,7 @@ def make_table(name, label):
     if label == "pawl":
         jobs.make(name, "derived")
     else:
-        jobs.make_by_hand(name)
+        jobs.make_plain(name)
     query(
         f"insert into {name} (id, payload) select nextval('{name}_ids'), repeat('x', 100) from generate_series(1, "
         f"{WAITING}); vacuum analyze {name}"

@@ -372,25 +372,11 @@ CREATE TRIGGER by_sql BEFORE INSERT OR UPDATE ON pawl_bulk.sql_runs
     FOR EACH ROW EXECUTE FUNCTION pawl_bulk._run_by_sql();
 
 -- Triggers look at the states before and after a statement, as if it took one transition.
-CREATE FUNCTION pawl_bulk._one_by_one() RETURNS trigger
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-DECLARE
-    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,
-        'pawl_bulk.operations', 'pawl_bulk.records', 'pawl_bulk.work', 'pawl_bulk.notices');
-BEGIN
-    PERFORM pawl.raise('0A000', format('rows of pawl_bulk.%s take one transition at a time', TG_TABLE_NAME),
-        'The statement lists several events.', 'one UPDATE for each event');
-    RETURN NULL;
-END
-$function$;
-COMMENT ON FUNCTION pawl_bulk._one_by_one() IS 'internal: rejects lists of events; 0A000';
 CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_bulk.operations
-    FOR EACH ROW WHEN (pawl.takes_list('pawl_bulk.operations')) EXECUTE FUNCTION pawl_bulk._one_by_one();
+    FOR EACH ROW WHEN (pawl.takes_list('pawl_bulk.operations')) EXECUTE FUNCTION pawl.one_transition();
 CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_bulk.records
-    FOR EACH ROW WHEN (pawl.takes_list('pawl_bulk.records')) EXECUTE FUNCTION pawl_bulk._one_by_one();
+    FOR EACH ROW WHEN (pawl.takes_list('pawl_bulk.records')) EXECUTE FUNCTION pawl.one_transition();
 CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_bulk.work
-    FOR EACH ROW WHEN (pawl.takes_list('pawl_bulk.work')) EXECUTE FUNCTION pawl_bulk._one_by_one();
+    FOR EACH ROW WHEN (pawl.takes_list('pawl_bulk.work')) EXECUTE FUNCTION pawl.one_transition();
 CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_bulk.notices
-    FOR EACH ROW WHEN (pawl.takes_list('pawl_bulk.notices')) EXECUTE FUNCTION pawl_bulk._one_by_one();
+    FOR EACH ROW WHEN (pawl.takes_list('pawl_bulk.notices')) EXECUTE FUNCTION pawl.one_transition();

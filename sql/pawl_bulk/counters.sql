@@ -60,8 +60,7 @@ Returns done (entries that were added up) and next_at (when to call it again).
 Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT * FROM pawl_bulk.fold_counters()';
 
--- What a statement on records means for the counters: rows whose last step completed,
--- rows that failed, less those that did before.
+-- Validation records come while their operation is validated, for rows of its input.
 CREATE FUNCTION pawl_bulk._validations_came() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

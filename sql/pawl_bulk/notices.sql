@@ -84,15 +84,21 @@ batch: 1 to 10000; default 100. Returns done (how many) and next_at (when to cal
 Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator.
 Example: SELECT * FROM pawl_bulk.run_sql_notices()';
 
-CREATE FUNCTION pawl_bulk._take_notice(worker text, lease interval) RETURNS pawl_bulk.notices
-LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+CREATE FUNCTION pawl_bulk._take_notice(worker text, lease interval) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 SET pawl.token = ''
-AS $function$ SELECT c FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', worker, lease, 1, 'sql') c $function$;
-COMMENT ON FUNCTION pawl_bulk._take_notice(text, interval) IS 'internal: the next notice for a SQL function, or null';
+AS $function$
+BEGIN
+    RETURN (SELECT jsonb_build_object('operation', c.operation, 'notice', c.notice, 'token', c.token)
+      FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', worker, lease, 1, 'sql') c);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._take_notice(text, interval) IS
+'internal: the keys of the next notice for a SQL function, or null';
 
-CREATE FUNCTION pawl_bulk._deliver_taken(n pawl_bulk.notices) RETURNS boolean
+CREATE FUNCTION pawl_bulk._deliver_taken(n jsonb, worker text) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
@@ -105,64 +111,36 @@ DECLARE
 BEGIN
     -- for as long as this transaction lives the row is locked and the lease long;
     -- whatever ends it brings the short one back
-    PERFORM set_config('pawl.processor', n.worker, true);
+    PERFORM set_config('pawl.processor', worker, true);
     UPDATE pawl_bulk.notices x SET lease_until = clock_timestamp() + interval '1 day'
-     WHERE x.operation = n.operation AND x.notice = n.notice AND x.state = 'leased' AND x.token = n.token
-         AND x.lease_until > clock_timestamp() RETURNING x.* INTO held;
-    IF held.notice IS NOT NULL THEN
-        PERFORM set_config('pawl.processor', caller, true);
-        PERFORM pawl_bulk._end_notice(held, pawl_bulk._deliver(held, true));
-    END IF;
+     WHERE x.operation = (n ->> 'operation')::uuid AND x.notice = (n ->> 'notice')::uuid AND x.state = 'leased'
+         AND x.token = (n ->> 'token')::bigint AND x.lease_until > clock_timestamp() RETURNING x.* INTO held;
     PERFORM set_config('pawl.processor', caller, true);
-    RETURN held.notice IS NOT NULL;
+    IF held.notice IS NULL THEN
+        RETURN 0;
+    END IF;
+    PERFORM pawl_bulk._end_notice(held, pawl_bulk._deliver(held, true));
+    PERFORM set_config('pawl.processor', caller, true);
+    RETURN 1;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._deliver_taken(pawl_bulk.notices) IS
-'internal: delivers a notice that was taken in an earlier transaction; false: it is lost';
+COMMENT ON FUNCTION pawl_bulk._deliver_taken(jsonb, text) IS
+'internal: delivers a notice that was taken in an earlier transaction; 0: it is lost';
 
 CREATE PROCEDURE pawl_bulk.work_sql_notices(batch integer DEFAULT 100, lease interval DEFAULT NULL,
     INOUT done bigint DEFAULT NULL, INOUT wait_ms integer DEFAULT NULL)
 LANGUAGE plpgsql SECURITY INVOKER
 AS $function$
 DECLARE
-    worker text;
-    until timestamptz;
-    n pawl_bulk.notices;
-    went boolean;
-    failures integer := 0;
+    delivered integer;
 BEGIN
+    -- it commits, so it can set nothing for its whole run
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     PERFORM pawl.check_batch(batch, 10000), pawl.check_lease(lease);
-    done := 0;
+    CALL pawl.claim_and_run('SELECT pawl_bulk._take_notice($1, $2)', 'SELECT pawl_bulk._deliver_taken($1, $2)',
+        NULL, 'work_sql_notices ' || pg_backend_pid(), lease, batch, delivered);
+    done := delivered;
     wait_ms := 1000;
-    worker := 'work_sql_notices ' || pg_backend_pid();
-    until := clock_timestamp() + interval '100 ms';
-    n := pawl_bulk._take_notice(worker, lease);
-    COMMIT;
-    WHILE n.notice IS NOT NULL LOOP
-        PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-        BEGIN
-            went := pawl_bulk._deliver_taken(n);
-        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-            -- no failure of the notice's: it is tried again at once
-            failures := failures + 1;
-            IF failures > 5 OR NOT pawl.is_transient(SQLSTATE) THEN
-                RAISE;
-            END IF;
-            went := NULL;
-        END;
-        IF went IS NULL THEN
-            ROLLBACK;
-            CONTINUE;
-        END IF;
-        done := done + went::integer;
-        failures := 0;
-        n := NULL;
-        IF done < batch AND clock_timestamp() < until THEN
-            n := pawl_bulk._take_notice(worker, lease);
-        END IF;
-        COMMIT;
-    END LOOP;
 END
 $function$;
 COMMENT ON PROCEDURE pawl_bulk.work_sql_notices(integer, interval, bigint, integer) IS

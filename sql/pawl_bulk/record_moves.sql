@@ -259,6 +259,7 @@ BEGIN
             'select * from pawl_bulk.claim(...)');
     END IF;
 
+    -- rows whose last step completed, and rows that failed, less those that did before
     INSERT INTO pawl_bulk.tallies (operation, validated, successful, failed)
     SELECT c.operation, 0, c.successful, c.failed
       FROM (SELECT m.operation,

@@ -104,17 +104,16 @@ CREATE FUNCTION pawl_bulk._run_picked(o pawl_bulk.operations, batch integer, ste
         numbers bigint[], first_row bigint, last_row bigint) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET pawl.traceparent = ''
+SET pawl.tracestate = ''
 AS $function$
 #variable_conflict use_variable
 DECLARE
-    calling_span constant text := coalesce(current_setting('pawl.traceparent', true), '');
-    calling_state constant text := coalesce(current_setting('pawl.tracestate', true), '');
-    traced constant boolean := o.traceparent IS NOT NULL OR calling_span <> '';
     s pawl_bulk.steps;
     begun record;
     said record;
 BEGIN
-    IF traced THEN
+    IF o.traceparent IS NOT NULL THEN
         PERFORM pawl.enter_span(o.traceparent, o.tracestate);
     END IF;
     SELECT x.* INTO s FROM pawl_bulk.steps x
@@ -134,9 +133,6 @@ BEGIN
     END IF;
     IF kind = 'rows' THEN
         PERFORM pawl_bulk._shrink_block(o.operation, first_row, begun.through);
-    END IF;
-    IF traced THEN
-        PERFORM set_config('pawl.traceparent', calling_span, true), set_config('pawl.tracestate', calling_state, true);
     END IF;
     RETURN greatest(cardinality(numbers), 1);
 END

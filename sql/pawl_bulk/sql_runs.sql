@@ -2,7 +2,7 @@
 -- begins: one that ends its transaction or its session has its rows divided, and fails a
 -- row that is alone as a row that kills workers fails.
 
-CREATE FUNCTION pawl_bulk._begin_run(batch integer, lease interval) RETURNS pawl_bulk.sql_runs
+CREATE FUNCTION pawl_bulk._begin_run(batch integer, lease interval) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -10,7 +10,7 @@ AS $function$
 #variable_conflict use_variable
 DECLARE
     picked record;
-    run pawl_bulk.sql_runs;
+    run jsonb;
 BEGIN
     -- one after the other, until they commit: a session that begins sees what the others have begun
     PERFORM pg_advisory_xact_lock(hashtextextended('pawl_bulk.sql_runs', 0));
@@ -22,12 +22,12 @@ BEGIN
     SELECT picked.operation, picked.step_index, picked.kind, coalesce(picked.numbers[1], picked.first_row),
            coalesce(picked.numbers[cardinality(picked.numbers)], picked.last_row), coalesce(cardinality(picked.numbers),
                least(picked.size, picked.last_row - picked.first_row + 1)), clock_timestamp() + lease
-    RETURNING r.* INTO run;
+    RETURNING jsonb_build_object('operation', r.operation, 'run', r.run) INTO run;
     RETURN run;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._begin_run(integer, interval) IS
-'internal: puts the next run on record; null: nothing is to be run';
+'internal: puts the next run on record, and returns its keys; null: nothing is to be run';
 
 -- Looked at and not believed: a run belongs to its session until it is lost.
 CREATE FUNCTION pawl_bulk._end_run(operation uuid, run uuid) RETURNS void
@@ -71,7 +71,7 @@ COMMENT ON FUNCTION pawl_bulk._rows_of_run(pawl_bulk.sql_runs) IS
 
 -- As long as this transaction lives the run's row is locked, and no session takes it for
 -- lost however long the function runs.
-CREATE FUNCTION pawl_bulk._run_begun(begun pawl_bulk.sql_runs) RETURNS integer
+CREATE FUNCTION pawl_bulk._run_begun(begun jsonb) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
@@ -87,7 +87,8 @@ DECLARE
     did integer := 0;
 BEGIN
     SELECT x.* INTO r FROM pawl_bulk.sql_runs x
-        WHERE x.operation = begun.operation AND x.run = begun.run AND x.lost_at IS NULL FOR UPDATE;
+        WHERE x.operation = (begun ->> 'operation')::uuid AND x.run = (begun ->> 'run')::uuid AND x.lost_at IS NULL
+        FOR UPDATE;
     IF NOT FOUND THEN
         RETURN 0;
     END IF;
@@ -109,7 +110,7 @@ BEGIN
     RETURN did;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._run_begun(pawl_bulk.sql_runs) IS
+COMMENT ON FUNCTION pawl_bulk._run_begun(jsonb) IS
 'internal: runs what was put on record in an earlier transaction; returns how many rows';
 
 -- One row that a session was lost with: counted as a worker that was lost, and too many of them are its end.
@@ -248,76 +249,50 @@ CREATE PROCEDURE pawl_bulk.work_sql_rows(batch integer DEFAULT 5000, lease inter
 LANGUAGE plpgsql SECURITY INVOKER
 AS $function$
 DECLARE
-    until timestamptz;
-    run pawl_bulk.sql_runs;
-    attempts pawl_bulk.validation_attempts[] := '{}';
-    did integer;
-    failures integer := 0;
+    attempts pawl_bulk.validation_attempts[];
+    ran integer;
     code text;
     said text;
     ended boolean;
 BEGIN
+    -- it commits, so it can set nothing for its whole run
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     PERFORM pawl.check_batch(batch, 100000), pawl.check_lease(coalesce(lease, '0'));
-    done := 0;
-    wait_ms := 1000;
-    until := clock_timestamp() + interval '100 ms';
     PERFORM pawl_bulk._bury_runs(true), pawl_bulk._bury_attempts();
-    run := pawl_bulk._begin_run(batch, lease);
-    IF run.run IS NULL THEN
-        attempts := pawl_bulk._begin_to_help(lease);
+    -- a rest that is small is not worth the statements
+    CALL pawl.claim_and_run(format('SELECT pawl_bulk._begin_run($3, $2) WHERE 2 * $3 >= %s', batch),
+        'SELECT pawl_bulk._run_begun($1)', NULL, NULL, lease, batch, ran);
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    done := ran;
+    wait_ms := 1000;
+    IF done > 0 THEN
+        RETURN;
     END IF;
+    attempts := pawl_bulk._begin_to_help(lease);
     COMMIT;
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-    IF attempts <> '{}' THEN
-        BEGIN
-            IF pawl_bulk._hold_attempts(attempts) <> '{}' THEN
-                done := pawl_bulk._help_with(attempts[1].operation, batch);
-                PERFORM pawl_bulk._end_attempts(attempts);
-            END IF;
-        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE OR QUERY_CANCELED THEN
-            ended := pawl_bulk._ends_duty(SQLSTATE);
-            GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
-        END;
-        IF code IS NOT NULL THEN
-            -- pawl_bulk.work_operations sees to it from now on
-            ROLLBACK;
-            PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-            PERFORM pawl_bulk._met(attempts[1].operation, code, said, attempts[1]);
+    BEGIN
+        IF pawl_bulk._hold_attempts(attempts) <> '{}' THEN
+            done := pawl_bulk._help_with(attempts[1].operation, batch);
             PERFORM pawl_bulk._end_attempts(attempts);
-            COMMIT;
-            PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-            done := 0;
-            IF code = '57014' AND ended THEN
-                RAISE EXCEPTION USING ERRCODE = code, MESSAGE = said;
-            END IF;
+        END IF;
+    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE OR QUERY_CANCELED THEN
+        ended := pawl_bulk._ends_duty(SQLSTATE);
+        GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
+    END;
+    IF code IS NOT NULL THEN
+        -- pawl_bulk.work_operations sees to it from now on
+        ROLLBACK;
+        PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+        PERFORM pawl_bulk._met(attempts[1].operation, code, said, attempts[1]);
+        PERFORM pawl_bulk._end_attempts(attempts);
+        COMMIT;
+        PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+        done := 0;
+        IF code = '57014' AND ended THEN
+            RAISE EXCEPTION USING ERRCODE = code, MESSAGE = said;
         END IF;
     END IF;
-    WHILE run.run IS NOT NULL LOOP
-        PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-        BEGIN
-            did := pawl_bulk._run_begun(run);
-        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-            -- no failure of the rows': they are tried again at once
-            failures := failures + 1;
-            IF failures > 5 OR NOT pawl.is_transient(SQLSTATE) THEN
-                RAISE;
-            END IF;
-            did := NULL;
-        END;
-        IF did IS NULL THEN
-            ROLLBACK;
-            CONTINUE;
-        END IF;
-        done := done + did;
-        failures := 0;
-        run := NULL;
-        -- a rest that is small is not worth the statements; a statement_timeout is meant for one run
-        IF done <= batch / 2 AND clock_timestamp() < until THEN
-            run := pawl_bulk._begin_run(batch - done::integer, lease);
-        END IF;
-        COMMIT;
-    END LOOP;
 END
 $function$;
 COMMENT ON PROCEDURE pawl_bulk.work_sql_rows(integer, interval, bigint, integer) IS

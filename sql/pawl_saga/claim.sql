@@ -58,91 +58,46 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._record_orphans(text, text) IS
 'internal: tasks without a worker that are to be reverted have failed';
 
+-- What a lost worker left: the state stays, so no event fires.
+CREATE FUNCTION pawl_saga._take_lost(processor text, queue text, batch integer, lease interval)
+RETURNS SETOF pawl_saga.tasks
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+BEGIN
+    RETURN QUERY
+    UPDATE pawl_saga.tasks t
+       SET worker = _take_lost.processor, lease_until = clock_timestamp() + coalesce(_take_lost.lease, '60 s')
+      FROM (SELECT x.flow_uuid, x.node FROM pawl_saga.tasks x
+             WHERE x.worker IS NULL AND (x.state = 'RUNNING' OR x.state = 'REVERTING') AND x.queue = _take_lost.queue
+               AND (x.state = 'REVERTING' OR x.intention = 'EXECUTE')
+             ORDER BY x.flow_uuid LIMIT batch FOR NO KEY UPDATE SKIP LOCKED) l
+     WHERE t.flow_uuid = l.flow_uuid AND t.node = l.node AND t.worker IS NULL RETURNING t.*;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._take_lost(text, text, integer, interval) IS
+'internal: claims tasks that have lost their workers';
+
 -- What a worker is told of tasks that it has taken.
 CREATE FUNCTION pawl_saga._as_claimed(tasks pawl_saga.tasks[])
 RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, token bigint, arguments jsonb,
     result jsonb, failure jsonb, failures jsonb, traceparent text, tracestate text)
-LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
-SET plan_cache_mode = force_generic_plan
-AS $function$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-    SELECT t.flow_uuid, t.node, t.name, CASE t.state WHEN 'RUNNING' THEN 'execute' ELSE 'revert' END,
-        CASE t.state WHEN 'RUNNING' THEN t.execute ELSE coalesce(t.revert, t.execute) END,
-           t.token, CASE WHEN EXISTS (SELECT FROM pawl_saga.parameters p
-               JOIN pawl_saga.flows f ON f.definition_uuid = p.definition_uuid
-                                       WHERE f.flow_uuid = t.flow_uuid AND p.node = t.node)
-                         THEN pawl_saga.arguments(t.flow_uuid, t.node) ELSE '{}' END,
-           t.result, t.failure, CASE WHEN t.state = 'REVERTING' THEN pawl_saga.failures(t.flow_uuid) END, t.traceparent,
-           t.tracestate
-      FROM unnest(tasks) WITH ORDINALITY t ORDER BY t.ordinality;
-END
-$function$;
+AS 'MODULE_PATHNAME', 'pawl_saga_as_claimed';
 COMMENT ON FUNCTION pawl_saga._as_claimed(pawl_saga.tasks[]) IS 'internal: what pawl_saga.claim says of tasks';
 
 CREATE FUNCTION pawl_saga.claim(processor text, queue text DEFAULT 'default', batch integer DEFAULT 1,
     lease interval DEFAULT NULL)
 RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, token bigint, arguments jsonb,
     result jsonb, failure jsonb, failures jsonb, traceparent text, tracestate text)
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
-SET plan_cache_mode = force_generic_plan
-SET pawl.event = ''
-SET pawl.token = ''
-AS $function$
-#variable_conflict use_column
-DECLARE
-    lost pawl_saga.tasks[] := '{}';
-    reverts pawl_saga.tasks[] := '{}';
-    executes pawl_saga.tasks[];
-BEGIN
-    PERFORM pawl.check_batch(batch, 10000), pawl.check_lease(lease);
-    IF processor IS NULL OR processor = '' THEN
-        PERFORM pawl.raise('PW004', 'no processor given', NULL, 'processor => ''...''');
-    ELSIF queue = 'sql:' AND NOT pawl_saga._runs_sql() THEN
-        PERFORM pawl.raise('42501', 'permission denied to claim from the queue "sql:"',
-            'Its tasks are SQL functions; only roles that may run these claim them.',
-            'select * from pawl_saga.run_sql_tasks()');
-    END IF;
-    PERFORM set_config('pawl.processor', processor, true);
-    IF EXISTS (SELECT FROM pawl_saga.tasks t
-            WHERE t.queue = claim.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT') THEN
-        PERFORM pawl_saga._record_orphans(processor, queue);
-    END IF;
-    -- what a lost worker left: the state stays, so no event fires
-    IF EXISTS (SELECT FROM pawl_saga.tasks x
-            WHERE x.worker IS NULL AND (x.state = 'RUNNING' OR x.state = 'REVERTING') AND x.queue = claim.queue) THEN
-        WITH taken AS (
-            UPDATE pawl_saga.tasks t SET worker = processor, lease_until = clock_timestamp() + coalesce(lease, '60 s')
-              FROM (SELECT x.flow_uuid, x.node FROM pawl_saga.tasks x
-                     WHERE x.worker IS NULL AND (x.state = 'RUNNING' OR x.state = 'REVERTING')
-                       AND x.queue = claim.queue AND (x.state = 'REVERTING' OR x.intention = 'EXECUTE')
-                     ORDER BY x.flow_uuid LIMIT batch FOR NO KEY UPDATE SKIP LOCKED) l
-             WHERE t.flow_uuid = l.flow_uuid AND t.node = l.node AND t.worker IS NULL RETURNING t.*)
-        SELECT coalesce(array_agg(k::pawl_saga.tasks), '{}') INTO lost FROM taken k;
-    END IF;
-    IF cardinality(lost) < batch THEN
-        -- looked up first: among very many that are to be executed a claim would look for them one by one
-        IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = claim.queue AND t.due_at IS NULL
-                AND t.state = ANY ('{SUCCESS,FAILURE,REVERT_FAILURE}'::text[])) THEN
-            SELECT coalesce(array_agg(c), '{}') INTO reverts
-                FROM pawl.claim(NULL::pawl_saga.tasks, 'revert', processor, lease, batch - cardinality(lost), queue) c;
-        END IF;
-        IF cardinality(lost) + cardinality(reverts) < batch THEN
-            SELECT coalesce(array_agg(c), '{}') INTO executes
-              FROM pawl.claim(NULL::pawl_saga.tasks, 'execute', processor, lease,
-                  batch - cardinality(lost) - cardinality(reverts), queue) c;
-        END IF;
-    END IF;
-    RETURN QUERY SELECT c.* FROM pawl_saga._as_claimed(lost || reverts || executes) c;
-END
-$function$;
+AS 'MODULE_PATHNAME', 'pawl_saga_claim';
 COMMENT ON FUNCTION pawl_saga.claim(text, text, integer, interval) IS
 'Claims tasks for a worker: first those of lost workers, then those to revert, then those to execute.
 pawl.heartbeat(''pawl_saga.tasks'', processor) extends the leases.

@@ -43,13 +43,22 @@ CREATE TABLE pawl_saga.runs (
 COMMENT ON TABLE pawl_saga.runs IS
 'the engine of each run of a flow: WAITING while work is out, and the outcome in the end';
 
+-- Domains and not constraints of the table, which every UPDATE would prepare anew, whatever it sets.
+CREATE DOMAIN pawl_saga.task_intention AS text COLLATE "C"
+    CHECK (VALUE OPERATOR(pg_catalog.=) ANY ('{EXECUTE,IGNORE,REVERT}'::text[]));
+COMMENT ON DOMAIN pawl_saga.task_intention IS 'where a task must go';
+CREATE DOMAIN pawl_saga.progress AS double precision
+    CHECK (VALUE OPERATOR(pg_catalog.>=) 0 AND VALUE OPERATOR(pg_catalog.<=) 1);
+COMMENT ON DOMAIN pawl_saga.progress IS 'how much of a task is done: from 0 to 1';
+CREATE DOMAIN pawl_saga.loss_limit AS integer CHECK (VALUE OPERATOR(pg_catalog.>=) 1);
+COMMENT ON DOMAIN pawl_saga.loss_limit IS 'how many workers may be lost with a task';
+
 CREATE TABLE pawl_saga.tasks (
     flow_uuid uuid NOT NULL REFERENCES pawl_saga.flows ON DELETE CASCADE,
     node integer NOT NULL,
     name text COLLATE "C" NOT NULL,
     state text COLLATE "C" NOT NULL DEFAULT 'PENDING',
-    intention text COLLATE "C" NOT NULL DEFAULT 'EXECUTE'
-    CHECK (intention OPERATOR(pg_catalog.=) ANY ('{EXECUTE,IGNORE,REVERT}'::text[])),
+    intention pawl_saga.task_intention NOT NULL DEFAULT 'EXECUTE',
     blockers integer NOT NULL DEFAULT 0,
     priority integer NOT NULL DEFAULT 0,
     queue text COLLATE "C" NOT NULL DEFAULT 'default',
@@ -71,14 +80,14 @@ CREATE TABLE pawl_saga.tasks (
     failure jsonb,
     revert_result jsonb,
     revert_failure jsonb,
-    progress double precision CHECK (progress OPERATOR(pg_catalog.>=) 0 AND progress OPERATOR(pg_catalog.<=) 1),
+    progress pawl_saga.progress,
     progress_details jsonb,
     started_at timestamptz,
     timeout_at timestamptz,
     wait_until timestamptz,
     dropped boolean NOT NULL DEFAULT false,
     losses integer NOT NULL DEFAULT 0,
-    max_losses integer NOT NULL DEFAULT 20 CHECK (max_losses OPERATOR(pg_catalog.>=) 1),
+    max_losses pawl_saga.loss_limit NOT NULL DEFAULT 20,
     PRIMARY KEY (flow_uuid, node)
 ) WITH (fillfactor = 60);
 COMMENT ON TABLE pawl_saga.tasks IS 'the tasks of flows';

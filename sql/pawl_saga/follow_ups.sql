@@ -1,70 +1,5 @@
 -- What follows from state changes, however they were made: the trigger looks at all rows of a statement at once.
 
--- The failure of a task that no worker reported.
-CREATE FUNCTION pawl_saga._unknown_outcome(t pawl_saga.tasks) RETURNS jsonb
-LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-BEGIN
-    IF t.losses + 1 >= t.max_losses AND t.lease_until <= clock_timestamp() THEN
-        RETURN jsonb_build_object('message', format('%s workers were lost with it', t.losses + 1), 'type', 'lost');
-    END IF;
-    RETURN '{"message": "unknown outcome"}';
-END
-$function$;
-COMMENT ON FUNCTION pawl_saga._unknown_outcome(pawl_saga.tasks) IS
-'internal: the failure of a task that no worker reported';
-
--- What a task remembers of the state it enters.
-CREATE FUNCTION pawl_saga._task_entered() RETURNS trigger
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-DECLARE
-    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW',
-        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks');
-BEGIN
-    NEW.timeout_at := NULL;
-    NEW.wait_until := NULL;
-    CASE NEW.state
-        WHEN 'RUNNING' THEN
-            NEW.started_at := clock_timestamp();
-            NEW.losses := 0;
-            NEW.progress := NULL;
-            NEW.progress_details := NULL;
-            NEW.timeout_at := NEW.started_at + NEW.timeout;
-        WHEN 'REVERTING' THEN
-            NEW.started_at := clock_timestamp();
-            NEW.losses := 0;
-            NEW.timeout_at := NEW.started_at + NEW.revert_timeout;
-        WHEN 'SUCCESS' THEN
-            NEW.failure := NULL;
-            NEW.due_at := 'infinity';
-        WHEN 'FAILURE' THEN
-            NEW.result := NULL;
-            NEW.failure := coalesce(NEW.failure, pawl_saga._unknown_outcome(OLD));
-            NEW.due_at := 'infinity';
-        WHEN 'REVERT_FAILURE' THEN
-            NEW.revert_failure := coalesce(NEW.revert_failure, pawl_saga._unknown_outcome(OLD));
-            NEW.due_at := 'infinity';
-        WHEN 'REVERTED' THEN
-            NEW.revert_failure := NULL;
-        WHEN 'PENDING' THEN
-            NEW.due_at := 'infinity';
-            NEW.result := NULL;
-            NEW.failure := NULL;
-            NEW.revert_result := NULL;
-            NEW.revert_failure := NULL;
-            NEW.progress := NULL;
-            NEW.progress_details := NULL;
-            NEW.started_at := NULL;
-        ELSE NULL;
-    END CASE;
-    RETURN NEW;
-END
-$function$;
-COMMENT ON FUNCTION pawl_saga._task_entered() IS 'internal: what a task remembers of the state it enters';
-
 -- Workers write results with the state that they belong to, and nowhere else; what is
 -- ignored or begins anew is not theirs to say.
 CREATE FUNCTION pawl_saga._task_kept() RETURNS trigger
@@ -148,20 +83,21 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._worker_lost() IS 'internal: counts the workers that were lost with a task';
 
--- Calls, of the functions above, those that a row needs (src/packs/saga/task_trigger.cpp).
+-- Sets what a task remembers of the state it enters, and calls, of the functions above, those that a row needs
+-- (src/packs/saga/task_trigger.cpp).
 CREATE FUNCTION pawl_saga._task_written() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_saga_task_written';
 COMMENT ON FUNCTION pawl_saga._task_written() IS 'internal: the checks of an updated task, and what it remembers';
 CREATE TRIGGER written BEFORE UPDATE ON pawl_saga.tasks
     FOR EACH ROW EXECUTE FUNCTION pawl_saga._task_written();
 
--- What follows from the ends of atoms, which are ordered by flow and node. of_tasks: they are tasks, else retries.
--- by_duty: a failure among them is no report of its worker.
--- SECURITY DEFINER: those who report a result may not write the counters and decisions that follow from it.
-CREATE FUNCTION pawl_saga._follow_up(moved_flows uuid[], moved_nodes integer[], moved_states text[],
-    moved_blockers integer[], moved_intentions text[], moved_failures jsonb[], of_tasks boolean, by_duty boolean)
-    RETURNS void
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+-- What follows from the ends of atoms, beside the counting: nodes that nothing blocks any more are examined, failures
+-- are decided. The atoms are ordered by flow and node. of_tasks: they are tasks, else retries. by_duty: a failure among
+-- them is no report of its worker.
+CREATE FUNCTION pawl_saga._follow_on(moved_flows uuid[], moved_nodes integer[], moved_states text[],
+    moved_intentions text[], moved_failures jsonb[], of_tasks boolean, by_duty boolean, ready_flows uuid[],
+    ready_nodes integer[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 SET plan_cache_mode = force_generic_plan
@@ -169,45 +105,13 @@ SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
 DECLARE
-    passed_flows uuid[]; passed_nodes integer[];
-    undone_flows uuid[]; undone_nodes integer[];
-    ready_flows uuid[] := '{}'; ready_nodes integer[] := '{}';
     ready record;
     failed record;
-    began uuid[] := '{}';  -- flows in which something can be claimed for sure
-    outermost boolean;
 BEGIN
-    -- users' functions are not called where they could stop other flows than their own
-    outermost := pawl_saga._follow(moved_flows[1] <> moved_flows[cardinality(moved_flows)]);
-    IF outermost THEN
-        PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid = ANY (moved_flows) ORDER BY f.flow_uuid FOR NO KEY UPDATE;
-    END IF;
-    SELECT array_agg(m.flow) FILTER (WHERE m.state IN ('SUCCESS', 'IGNORE') AND m.intention IN ('EXECUTE', 'IGNORE')),
-           array_agg(m.node) FILTER (WHERE m.state IN ('SUCCESS', 'IGNORE') AND m.intention IN ('EXECUTE', 'IGNORE')),
-           array_agg(m.flow) FILTER (WHERE m.state = 'REVERTED' AND m.intention = 'REVERT'),
-           array_agg(m.node) FILTER (WHERE m.state = 'REVERTED' AND m.intention = 'REVERT')
-      INTO passed_flows, passed_nodes, undone_flows, undone_nodes
-      FROM unnest(moved_flows, moved_nodes, moved_states, moved_blockers, moved_intentions) m(flow, node, state,
-          blockers, intention)
-      JOIN pawl_saga.flows f ON f.flow_uuid = m.flow AND f.state IN ('RUNNING', 'SUSPENDING')
-     WHERE m.blockers = 0;
-    -- All is counted before a node is examined, which can count its flow anew, or hold it.
-    IF passed_flows IS NOT NULL THEN
-        SELECT p.due, p.flows, p.nodes INTO began, ready_flows, ready_nodes
-          FROM pawl_saga._pass_on(passed_flows, passed_nodes) p(due, flows, nodes);
-    END IF;
-    IF undone_flows IS NOT NULL THEN
-        SELECT began || p.due, ready_flows || p.flows, ready_nodes || p.nodes INTO began, ready_flows, ready_nodes
-          FROM pawl_saga._pass_back(undone_flows, undone_nodes) p(due, flows, nodes);
-    END IF;
     FOR ready IN SELECT r.flow, r.node FROM unnest(ready_flows, ready_nodes) r(flow, node) LOOP
         PERFORM pawl_saga._examine(ready.flow, ready.node);
     END LOOP;
-    IF ready_flows <> '{}' THEN
-        began := ARRAY(SELECT b FROM unnest(began) b WHERE b <> ALL (ready_flows));
-    END IF;
     IF moved_states && '{FAILURE,REVERT_FAILURE}' THEN
-        began := '{}';
         IF by_duty THEN
             PERFORM pawl_saga._follow(true);
         END IF;
@@ -234,22 +138,23 @@ BEGIN
            AND (t.state = 'SUCCESS' OR t.state = 'FAILURE' AND pawl_saga._is_decided(t.flow_uuid, t.node));
     END IF;
     IF NOT of_tasks AND moved_intentions && '{REVERT}' AND moved_states && '{SUCCESS,FAILURE}' THEN
-        began := '{}';
         PERFORM pawl_saga._examine(m.flow, m.node)
             FROM unnest(moved_flows, moved_nodes, moved_states) m(flow, node, state)
             WHERE m.state IN ('SUCCESS', 'FAILURE');
     END IF;
-    IF outermost THEN
-        SELECT coalesce(array_agg(DISTINCT m), '{}') INTO moved_flows FROM unnest(moved_flows) m WHERE m <> ALL (began);
-        IF moved_flows <> '{}' THEN
-            PERFORM pawl_saga._finish(moved_flows);
-        END IF;
-        PERFORM pawl_saga._followed();
-    END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._follow_up(uuid[], integer[], text[], integer[], text[], jsonb[], boolean, boolean) IS
-'internal: what follows from the ends of atoms';
+COMMENT ON FUNCTION pawl_saga._follow_on(uuid[], integer[], text[], text[], jsonb[], boolean, boolean, uuid[],
+    integer[]) IS
+'internal: examines the nodes that became ready by the ends of atoms, and decides about failures';
+
+-- SECURITY DEFINER: those who report a result may not write the counters and decisions that follow from it. ended: what
+-- the trigger below found.
+CREATE FUNCTION pawl_saga._follow_up(ended internal) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'pawl_saga_follow_up';
+COMMENT ON FUNCTION pawl_saga._follow_up(internal) IS 'internal: what follows from the ends of atoms';
 
 -- Calls pawl_saga._follow_up when a statement ended atoms.
 CREATE FUNCTION pawl_saga._atoms_ended() RETURNS trigger
@@ -320,6 +225,8 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET jit = off
 SET plan_cache_mode = force_generic_plan
+SET pawl.event = ''
+SET pawl.token = ''
 AS $function$
 DECLARE
     f pawl_saga.flows;

@@ -62,9 +62,9 @@ BEGIN
             JOIN pawl_saga.edges e ON e.definition_uuid = definition AND e.from_node = n.node AND e.to_kind = 'task')
         SELECT array_agg(n.node) INTO ignored FROM near n;
     ELSIF depth = 'NEIGHBORS' THEN
+        -- a retry lies behind the entry of its flow only, and entries and ends have no state
         SELECT ignored || coalesce(array_agg(e.to_node), '{}') INTO ignored
-          FROM pawl_saga.edges e
-          WHERE e.definition_uuid = definition AND e.from_node = _ignore.node AND e.to_kind = 'task';
+          FROM pawl_saga.edges e WHERE e.definition_uuid = definition AND e.from_node = _ignore.node;
     END IF;
     -- what was to be reverted is counted forward from now on
     UPDATE pawl_saga.retries r SET intention = 'IGNORE', due_at = NULL

@@ -1,96 +1,49 @@
 -- Tasks that are SQL functions: a duty runs them.
 
--- The handler is sql:<schema>.<function>: executes by f(arguments jsonb) returns jsonb, reverts by f(arguments jsonb,
--- done jsonb) returns jsonb. It is one that the flow's definition names for the task: admins may write the row.
-CREATE FUNCTION pawl_saga._call(flow uuid, node integer, handler text, arguments jsonb, done jsonb) RETURNS jsonb
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-DECLARE
-    types constant text := CASE WHEN done IS NULL THEN 'jsonb' ELSE 'jsonb,jsonb' END;
-    called text;
-    definer name;
-BEGIN
-    SELECT d.created_by INTO definer
-      FROM pawl_saga.flows f JOIN pawl_saga.definitions d ON d.definition_uuid = f.definition_uuid
-      JOIN pawl_saga.nodes n ON n.definition_uuid = d.definition_uuid AND n.node = _call.node
-     WHERE f.flow_uuid = _call.flow
-       AND CASE WHEN done IS NULL THEN coalesce(n.written ->> 'execute', n.name) ELSE n.written ->> 'revert' END
-           = _call.handler;
-    IF NOT FOUND THEN
-        PERFORM pawl.raise('42501', format('the definition of flow %s does not name the handler %s', flow, handler),
-            NULL, 'name it in a definition: select pawl_saga.define(...)');
-    END IF;
-    called := pawl_saga._function(substr(handler, 5), types);
-    IF done IS NULL THEN
-        RETURN pawl.call_as_definer(definer, format('%s(%s)', called, types)::regprocedure,
-            format('SELECT to_jsonb(%s($1))', called), NULL::jsonb, arguments);
-    END IF;
-    RETURN pawl.call_as_definer(definer, format('%s(%s)', called, types)::regprocedure,
-        format('SELECT to_jsonb(%s($1, $2))', called), NULL::jsonb, arguments, done);
-END
-$function$;
-COMMENT ON FUNCTION pawl_saga._call(uuid, integer, text, jsonb, jsonb) IS
-'internal: calls the function that a handler names, as pawl.call_as_definer does; 42883: there is none';
-
--- Runs the function of a claimed task (a row of pawl_saga.claim) and says what is to be reported.
+-- Runs the function of a claimed task (a row of pawl_saga.claim) and says what is to be reported. The handler is
+-- sql:<schema>.<function>: executes by f(arguments jsonb) returns jsonb, reverts by f(arguments jsonb, done jsonb)
+-- returns jsonb. It is one that the flow's definition names for the task: admins may write the row.
 CREATE FUNCTION pawl_saga._run_task(work jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET pawl.traceparent = ''
+SET pawl.tracestate = ''
 AS $function$
 DECLARE
-    calling_span constant text := coalesce(current_setting('pawl.traceparent', true), '');
-    calling_state constant text := coalesce(current_setting('pawl.tracestate', true), '');
-    traced constant boolean := work ->> 'traceparent' IS NOT NULL OR calling_span <> '';
-    answer jsonb :=
+    task constant jsonb :=
         jsonb_build_object('flow_uuid', work -> 'flow_uuid', 'node', work -> 'node', 'token', work -> 'token');
-    problem jsonb;
-    said text;
-    detail text;
-    code text;
+    flow constant uuid := (work ->> 'flow_uuid')::uuid;
+    atom constant integer := (work ->> 'node')::integer;
+    handler constant text := work ->> 'handler';
+    executes constant boolean := work ->> 'action' = 'execute';
+    definer name;
+    answer record;
 BEGIN
-    IF traced THEN
+    IF work ->> 'traceparent' IS NOT NULL THEN
         PERFORM pawl.enter_span(work ->> 'traceparent', work ->> 'tracestate');
     END IF;
-    -- A conflict is worth repeating at once; one that always comes back is the task's own. In a transaction with one
-    -- snapshot it may be the transaction's, which only its caller can repeat.
-    FOR try IN 1..6 LOOP
-        problem := '{}';
-        BEGIN
-            IF work ->> 'action' = 'execute' THEN
-                answer := answer
-                    || jsonb_build_object('result',
-                        pawl_saga._call((work ->> 'flow_uuid')::uuid, (work ->> 'node')::integer,
-                        work ->> 'handler', work -> 'arguments', NULL));
-            ELSIF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = (work ->> 'flow_uuid')::uuid
-                    AND t.node = (work ->> 'node')::integer AND t.revert IS NULL) THEN
-                NULL;  -- nothing to undo
-            ELSE
-                answer := answer
-                    || jsonb_build_object('result',
-                        pawl_saga._call((work ->> 'flow_uuid')::uuid, (work ->> 'node')::integer,
-                        work ->> 'handler', work -> 'arguments',
-                    jsonb_build_object('result', work -> 'result', 'failure', work -> 'failure', 'failures',
-                        work -> 'failures')));
-            END IF;
-            EXIT;
-        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-            -- what the server asks of everybody is not the task's failure
-            IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR pawl.is_transient(SQLSTATE)
-                AND current_setting('transaction_isolation') <> 'read committed' THEN
-                RAISE;
-            END IF;
-            GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, code = RETURNED_SQLSTATE;
-            problem := jsonb_build_object('failure',
-                jsonb_strip_nulls(jsonb_build_object('message', said, 'detail', nullif(detail, ''), 'sqlstate', code)));
-        END;
-        EXIT WHEN NOT pawl.is_transient(code);
-    END LOOP;
-    answer := answer || problem;
-    IF traced THEN
-        PERFORM set_config('pawl.traceparent', calling_span, true), set_config('pawl.tracestate', calling_state, true);
+    IF NOT executes
+        AND EXISTS (SELECT FROM pawl_saga.tasks t
+            WHERE t.flow_uuid = flow AND t.node = atom AND t.revert IS NULL) THEN
+        RETURN task;  -- nothing to undo
     END IF;
-    RETURN answer;
+    SELECT d.created_by INTO definer
+      FROM pawl_saga.flows f JOIN pawl_saga.definitions d ON d.definition_uuid = f.definition_uuid
+      JOIN pawl_saga.nodes n ON n.definition_uuid = d.definition_uuid AND n.node = atom
+     WHERE f.flow_uuid = flow
+       AND CASE WHEN executes THEN coalesce(n.written ->> 'execute', n.name) ELSE n.written ->> 'revert' END = handler;
+    IF NOT FOUND THEN
+        RETURN task || jsonb_build_object('failure', jsonb_build_object('sqlstate', '42501', 'message',
+            format('the definition of flow %s does not name the handler %s', flow, handler)));
+    ELSIF executes THEN
+        answer := pawl.try_function(definer, substr(handler, 5), work -> 'arguments');
+    ELSE
+        answer := pawl.try_function(definer, substr(handler, 5), work -> 'arguments',
+            jsonb_build_object('result', work -> 'result', 'failure', work -> 'failure', 'failures',
+                work -> 'failures'));
+    END IF;
+    RETURN task || CASE WHEN answer.problem IS NULL THEN jsonb_build_object('result', answer.result)
+                        ELSE jsonb_build_object('failure', answer.problem) END;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._run_task(jsonb) IS
@@ -229,8 +182,7 @@ BEGIN
     PERFORM pawl_saga._task_done(s.flow_uuid) FROM pawl_saga.set_aside s
      WHERE s.flow_uuid IN (SELECT (w ->> 'flow_uuid')::uuid FROM unnest(works) w);
 EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-    IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR pawl.is_transient(SQLSTATE)
-        AND current_setting('transaction_isolation') <> 'read committed' THEN
+    IF pawl.must_reraise(SQLSTATE) THEN
         RAISE;
     END IF;
     IF cardinality(works) > 1 THEN
@@ -261,8 +213,7 @@ BEGIN
     BEGIN
         PERFORM pawl_saga._ask_question(question);
     EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-        IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%'
-           OR pawl.is_transient(SQLSTATE) AND current_setting('transaction_isolation') <> 'read committed' THEN
+        IF pawl.must_reraise(SQLSTATE) THEN
             RAISE;
         END IF;
         PERFORM pawl_saga._question_raised(question, 'run_sql_tasks', SQLSTATE, SQLERRM, false);

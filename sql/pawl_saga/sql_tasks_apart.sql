@@ -2,9 +2,9 @@
 
 -- The next task; its lease is that of any worker, so it is missed if the session ends.
 CREATE FUNCTION pawl_saga._take_sql_task(worker text, lease interval) RETURNS jsonb
-LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
-AS $function$ SELECT to_jsonb(c) FROM pawl_saga.claim(worker, 'sql:', 1, lease) c $function$;
+AS $function$ BEGIN RETURN (SELECT to_jsonb(c) FROM pawl_saga.claim(worker, 'sql:', 1, lease) c); END $function$;
 COMMENT ON FUNCTION pawl_saga._take_sql_task(text, interval) IS
 'internal: claims the next task that is a SQL function; null: there is none';
 
@@ -39,84 +39,63 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._run_taken_task(jsonb, text) IS
 'internal: runs a task that the worker claimed in an earlier transaction, and reports; false: it has lost it';
 
--- It commits, so it can set nothing for its whole run: each transaction begins with the path.
+-- A task has an action, a question has none.
+CREATE FUNCTION pawl_saga._take_sql_work(worker text, lease interval, before jsonb) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    -- in turn: whichever kind ends its sessions, the other goes on
+    RETURN CASE WHEN before ? 'action'
+        THEN coalesce(to_jsonb(pawl_saga._take_question(lease)), pawl_saga._take_sql_task(worker, lease))
+        ELSE coalesce(pawl_saga._take_sql_task(worker, lease), to_jsonb(pawl_saga._take_question(lease))) END;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._take_sql_work(text, interval, jsonb) IS
+'internal: claims the next task or question for a SQL function; before: the one before it';
+
+CREATE FUNCTION pawl_saga._run_sql_work(work jsonb, worker text) RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    RETURN CASE WHEN work ? 'action' THEN pawl_saga._run_taken_task(work, worker)
+                ELSE pawl_saga._ask_question(jsonb_populate_record(NULL::pawl_saga.questions, work)) END::integer;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._run_sql_work(jsonb, text) IS
+'internal: runs a task, or asks a question, claimed in an earlier transaction; 0: it is lost';
+
+-- What follows from a report always raises: its flow is set aside, and the others have their turn.
+CREATE FUNCTION pawl_saga._sql_work_raised(work jsonb, worker text, code text, said text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.processor = ''
+AS $function$
+BEGIN
+    PERFORM set_config('pawl.processor', worker, true);
+    IF work ? 'action' THEN
+        PERFORM pawl_saga._task_raised((work ->> 'flow_uuid')::uuid, (work ->> 'node')::integer,
+            (work ->> 'token')::bigint, 'work_sql_tasks', code, said);
+    ELSE
+        PERFORM pawl_saga._question_raised(jsonb_populate_record(NULL::pawl_saga.questions, work), 'work_sql_tasks',
+            code, said, pawl.is_transient(code) AND code NOT LIKE '40%');
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._sql_work_raised(jsonb, text, text, text) IS
+'internal: a task or question that this session claimed raised an error; its flow is set aside';
+
 CREATE PROCEDURE pawl_saga.work_sql_tasks(batch integer DEFAULT 100, lease interval DEFAULT NULL,
     INOUT done integer DEFAULT NULL)
 LANGUAGE plpgsql SECURITY INVOKER
 AS $function$
-DECLARE
-    worker text;
-    -- one that waits for its turn behind a long one is not taken yet; a statement_timeout is meant for one task
-    until timestamptz;
-    work jsonb;
-    question pawl_saga.questions;
-    ran boolean;
-    lost boolean;
-    asks boolean;
-    failures integer := 0;
-    said text;
-    code text;
 BEGIN
+    -- it commits, so it can set nothing for its whole run
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     PERFORM pawl.check_batch(batch, 10000), pawl.check_lease(lease);
-    done := 0;
-    worker := pawl.uuid_v7()::text;
-    until := clock_timestamp() + interval '100 ms';
-    work := pawl_saga._take_sql_task(worker, lease);
-    IF work IS NULL THEN
-        question := pawl_saga._take_question(lease);
-    END IF;
-    COMMIT;
-    WHILE work IS NOT NULL OR question.flow_uuid IS NOT NULL LOOP
-        PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-        BEGIN
-            IF work IS NOT NULL THEN
-                ran := pawl_saga._run_taken_task(work, worker);
-            ELSE
-                ran := pawl_saga._ask_question(question);
-            END IF;
-        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-            -- no failure of the task's: it is tried again at once
-            GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
-            lost := pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%';
-            failures := failures + 1;
-            ran := NULL;
-        END;
-        IF ran IS NULL THEN
-            ROLLBACK;
-            CONTINUE WHEN failures <= 5 AND pawl.is_transient(code);
-            -- what follows from its report always raises: its flow is set aside, and the others have their turn
-            PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
-                pg_catalog.set_config('pawl.processor', worker, true);
-            IF work IS NOT NULL THEN
-                PERFORM pawl_saga._task_raised((work ->> 'flow_uuid')::uuid, (work ->> 'node')::integer,
-                    (work ->> 'token')::bigint, 'work_sql_tasks', code, said);
-            ELSE
-                PERFORM pawl_saga._question_raised(question, 'work_sql_tasks', code, said, lost);
-            END IF;
-            COMMIT;
-            PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-            ran := false;
-        END IF;
-        done := done + ran::integer;
-        failures := 0;
-        -- in turn: whichever kind ends its sessions, the other goes on
-        asks := work IS NOT NULL;
-        work := NULL;
-        question := NULL;
-        IF done < batch AND clock_timestamp() < until THEN
-            IF asks THEN
-                question := pawl_saga._take_question(lease);
-            END IF;
-            IF question.flow_uuid IS NULL THEN
-                work := pawl_saga._take_sql_task(worker, lease);
-            END IF;
-            IF work IS NULL AND NOT asks THEN
-                question := pawl_saga._take_question(lease);
-            END IF;
-        END IF;
-        COMMIT;
-    END LOOP;
+    CALL pawl.claim_and_run('SELECT pawl_saga._take_sql_work($1, $2, $4)', 'SELECT pawl_saga._run_sql_work($1, $2)',
+        'SELECT pawl_saga._sql_work_raised($1, $2, $3, $4)', pawl.uuid_v7()::text, lease, batch, done);
 END
 $function$;
 COMMENT ON PROCEDURE pawl_saga.work_sql_tasks(integer, interval, integer) IS

@@ -75,28 +75,13 @@ batch: 1 to 10000; default 100. Returns done (how many) and next_at (null).
 Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT * FROM pawl_saga.release_jobs()';
 
--- Triggers look at the states before and after a statement, as if it took one transition.
-CREATE FUNCTION pawl_saga._one_by_one() RETURNS trigger
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-DECLARE
-    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,
-        'pawl_saga.flows', 'pawl_saga.tasks', 'pawl_saga.retries', 'pawl_saga.runs', 'pawl_saga.jobs');
-BEGIN
-    PERFORM pawl.raise('0A000', format('rows of pawl_saga.%s take one transition at a time', TG_TABLE_NAME),
-        'The statement lists several events.', 'one UPDATE for each event');
-    RETURN NULL;
-END
-$function$;
-COMMENT ON FUNCTION pawl_saga._one_by_one() IS 'internal: rejects lists of events; 0A000';
+-- Triggers look at the states before and after a statement, as if it took one transition. pawl_saga._task_written
+-- rejects lists for tasks.
 CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_saga.flows
-    FOR EACH ROW WHEN (pawl.takes_list('pawl_saga.flows')) EXECUTE FUNCTION pawl_saga._one_by_one();
-CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_saga.tasks
-    FOR EACH ROW WHEN (pawl.takes_list('pawl_saga.tasks')) EXECUTE FUNCTION pawl_saga._one_by_one();
+    FOR EACH ROW WHEN (pawl.takes_list('pawl_saga.flows')) EXECUTE FUNCTION pawl.one_transition();
 CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_saga.retries
-    FOR EACH ROW WHEN (pawl.takes_list('pawl_saga.retries')) EXECUTE FUNCTION pawl_saga._one_by_one();
+    FOR EACH ROW WHEN (pawl.takes_list('pawl_saga.retries')) EXECUTE FUNCTION pawl.one_transition();
 CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_saga.runs
-    FOR EACH ROW WHEN (pawl.takes_list('pawl_saga.runs')) EXECUTE FUNCTION pawl_saga._one_by_one();
+    FOR EACH ROW WHEN (pawl.takes_list('pawl_saga.runs')) EXECUTE FUNCTION pawl.one_transition();
 CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_saga.jobs
-    FOR EACH ROW WHEN (pawl.takes_list('pawl_saga.jobs')) EXECUTE FUNCTION pawl_saga._one_by_one();
+    FOR EACH ROW WHEN (pawl.takes_list('pawl_saga.jobs')) EXECUTE FUNCTION pawl.one_transition();

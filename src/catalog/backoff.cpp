@@ -1,5 +1,5 @@
-// May throw and may ereport: pawl.backoff and pawl.is_transient. Reading a policy ereports and owns nothing; see
-// backoff.hpp.
+// May throw and may ereport: pawl.backoff, pawl.is_transient, pawl.must_reraise. Reading a policy ereports and owns
+// nothing; see backoff.hpp.
 #include "catalog/backoff.hpp"
 
 #include "core/transient.hpp"
@@ -144,6 +144,13 @@ PAWL_FUNCTION(pawl_backoff) {
 
 PAWL_FUNCTION(pawl_is_transient) {
     return BoolGetDatum(core::is_transient(pg::view(pg::text_argument(fcinfo, 0))));
+}
+
+// A conflict is repeated by the handler, unless no statement of the transaction sees more than the one before.
+PAWL_FUNCTION(pawl_must_reraise) {
+    const core::Repeat repeat = core::repeat_of(pg::view(pg::text_argument(fcinfo, 0)));
+    return BoolGetDatum(repeat == core::Repeat::later ||
+                        (repeat == core::Repeat::at_once && IsolationUsesXactSnapshot()));
 }
 
 }  // namespace pawl

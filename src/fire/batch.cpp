@@ -81,6 +81,15 @@ void add_places(const Batch& batch, const bool* chosen, int n, Parameters& param
                    PointerGetDatum(construct_array(values, n, TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT)));
 }
 
+// The chosen rows with their places; a single one as a row that the planner turns into a plain lookup.
+const char* chosen_places(int n, int places, int states) {
+    if (n == 1)
+        return psprintf("(SELECT ($%d)[1] AS place%s, 1::pg_catalog.int8 AS n) AS k", places,
+                        states > 0 ? psprintf(", ($%d)[1] AS to_state", states) : "");
+    return psprintf("ROWS FROM (pg_catalog.unnest($%d)%s) WITH ORDINALITY AS k(place, %sn)", places,
+                    states > 0 ? psprintf(", pg_catalog.unnest($%d)", states) : "", states > 0 ? "to_state, " : "");
+}
+
 // "UPDATE table SET assignment FROM the chosen rows", in which each row has its number k.n, and k.to_state if there is
 // a parameter of states.
 const char* update_query(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment,
@@ -89,15 +98,14 @@ const char* update_query(const Target& target, const Batch& batch, const bool* c
     const int first = parameters.n + 1;
     if (stay_in_place(target)) {
         add_places(batch, chosen, n, parameters);
-        const char* states = states_parameter > 0 ? psprintf(", pg_catalog.unnest($%d)", states_parameter) : "";
-        return psprintf(
-            "UPDATE %s AS %s SET %s FROM ROWS FROM (pg_catalog.unnest($%d)%s) WITH ORDINALITY AS k(place, %sn) WHERE "
-            "%s.ctid OPERATOR(pg_catalog.=) k.place",
-            target.table, row_alias, assignment, first, states, states_parameter > 0 ? "to_state, " : "", row_alias);
+        return psprintf("UPDATE %s AS %s SET %s FROM %s WHERE %s.ctid OPERATOR(pg_catalog.=) k.place", target.table,
+                        row_alias, assignment, chosen_places(n, first, states_parameter), row_alias);
     }
     add_keys(binding, batch, chosen, n, parameters);
-    return psprintf("UPDATE %s AS %s SET %s FROM %s WHERE %s", target.table, row_alias, assignment,
-                    unnested_keys(binding, first, states_parameter), key_join(binding));
+    const char* keys =
+        n == 1 ? single_key(binding, first, states_parameter) : unnested_keys(binding, first, states_parameter);
+    return psprintf("UPDATE %s AS %s SET %s FROM %s WHERE %s", target.table, row_alias, assignment, keys,
+                    key_join(binding));
 }
 
 // Stores each row that the UPDATE returned in its step.

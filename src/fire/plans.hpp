@@ -28,6 +28,17 @@ enum class Order { of_index, of_claims, of_timers, of_leases, sorted };
 // statement's text.
 uint64 run_planned(Binding& binding, const char* query, const Parameters& parameters, Order order = Order::of_index);
 
+// A statement over rows in arrays, and the same for arrays of one element, which the planner turns into a plain
+// lookup.
+struct RowsStatement {
+    const char* many;
+    const char* one;
+};
+
+inline uint64 run_planned(Binding& binding, const RowsStatement& statement, int n, const Parameters& parameters) {
+    return run_planned(binding, n == 1 ? statement.one : statement.many, parameters, Order::sorted);
+}
+
 // The pages that these statements have touched in this session. The first run of each does not count, because it reads
 // catalogs.
 int64 pages_of_runs() noexcept;

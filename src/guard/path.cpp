@@ -334,6 +334,19 @@ bool takes_list(Relation relation, Asking asking) {
     });
 }
 
+void reject_list(Relation relation) {
+    const char* table = pg::call([&] {
+        return quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)),
+                                          RelationGetRelationName(relation));
+    });
+    throw pg::Failure(ERRCODE_FEATURE_NOT_SUPPORTED, std::string("rows of ") + table + " take one transition at a time",
+                      "The statement lists several events.", "one UPDATE for each event");
+}
+
+void require_one_transition(Relation relation) {
+    if (takes_list(relation, Asking::trigger)) reject_list(relation);
+}
+
 // pawl.takes_list(relation)
 PAWL_FUNCTION(pawl_takes_list) {
     pg::require(fcinfo, 0, "relation");

@@ -37,6 +37,13 @@ const EventList* events_for(const Binding& binding, const Intent* intent);
 // the table knows them. May throw.
 bool takes_list(Relation relation, Asking asking);
 
+// Raises that rows of the table take one transition at a time.
+[[noreturn]] void reject_list(Relation relation);
+
+// For row triggers that look at the states before and after a statement, as if it took one transition: raises if it
+// takes several.
+void require_one_transition(Relation relation);
+
 // Whether the events can lead a row from a state back to it, whatever guards say.
 bool may_lead_back(const Binding& binding, core::StateId state, const EventList& events);
 

@@ -177,6 +177,11 @@ PAWL_FUNCTION(pawl_validate_insert) {
     return PointerGetDatum(with_changes(trigger->tg_trigtuple, trigger->tg_relation, changes));
 }
 
+PAWL_FUNCTION(pawl_one_transition) {
+    const TriggerData* trigger = trigger_data(fcinfo, "one_transition");
+    reject_list(trigger->tg_relation);
+}
+
 PAWL_FUNCTION(pawl_record) {
     TriggerData* trigger = trigger_data(fcinfo, "record");
     require_moment(TRIGGER_FIRED_AFTER(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event), "record",

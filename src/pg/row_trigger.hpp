@@ -51,11 +51,15 @@ TriggerData& trigger_of(FunctionCallInfo fcinfo, Table<n>& table, Moment moment 
     return *trigger;
 }
 
+// The only function of a pack with this name. Ereports.
+inline Oid function_of(const char* schema, const char* name) {
+    return LookupFuncName(list_make2(makeString(pstrdup(schema)), makeString(pstrdup(name))), -1, nullptr, false);
+}
+
 // Calls a trigger function of the pack as if it had been fired itself. Ereports.
 inline Datum fire_as(FunctionCallInfo fcinfo, const char* schema, const char* function) {
     FmgrInfo called;
-    fmgr_info(LookupFuncName(list_make2(makeString(pstrdup(schema)), makeString(pstrdup(function))), 0, nullptr, false),
-              &called);
+    fmgr_info(function_of(schema, function), &called);
     LOCAL_FCINFO(inner, 0);
     InitFunctionCallInfoData(*inner, &called, 0, InvalidOid, fcinfo->context, nullptr);
     return FunctionCallInvoke(inner);
@@ -90,10 +94,12 @@ public:
         return slot_getattr(trigger_.tg_newslot, number(column), &null);
     }
 
-    bool old_flag(Column column) const {
+    Datum old_value(Column column) const {
         bool null;
-        return DatumGetBool(slot_getattr(trigger_.tg_trigslot, number(column), &null));
+        return slot_getattr(trigger_.tg_trigslot, number(column), &null);
     }
+
+    bool old_flag(Column column) const { return DatumGetBool(old_value(column)); }
 
     bool has(Column column) const { return !slot_attisnull(trigger_.tg_newslot, number(column)); }
     bool had(Column column) const { return !slot_attisnull(trigger_.tg_trigslot, number(column)); }
@@ -175,10 +181,29 @@ private:
     std::string_view new_state_;
 };
 
+// Columns that a trigger sets in the row that is written.
+template <int most>
+struct Changes {
+    int n = 0;
+    int columns[most];
+    Datum values[most];
+    bool nulls[most];
+
+    void set(AttrNumber column, Datum value, bool null = false) {
+        columns[n] = column;
+        values[n] = value;
+        nulls[n++] = null;
+    }
+
+    // Ereports.
+    HeapTuple made_in(HeapTuple row, TupleDesc descriptor) {
+        return n == 0 ? row : heap_modify_tuple_by_cols(row, descriptor, n, columns, values, nulls);
+    }
+};
+
 // The pack's function of this name without arguments, in C++: what it answers as a boolean. Ereports.
 inline bool answer_of(const char* schema, const char* function) {
-    return DatumGetBool(OidFunctionCall0(
-        LookupFuncName(list_make2(makeString(pstrdup(schema)), makeString(pstrdup(function))), 0, nullptr, false)));
+    return DatumGetBool(OidFunctionCall0(function_of(schema, function)));
 }
 
 }  // namespace pawl::pg

@@ -22,4 +22,20 @@ inline void run_for_row(const char* statement, int nparameters, Oid* types, Datu
                         errdetail("%s", statement)));
 }
 
+// A value of a result; 0 for null.
+inline Datum value_of(SPITupleTable* table, int row, int column) {
+    bool null;
+    return SPI_getbinval(table->vals[row], table->tupdesc, column, &null);
+}
+
+// Values as an array, in the current memory context. Without `nulls` none is null.
+inline Datum array_of(Datum* values, int n, Oid type, bool* nulls = nullptr) {
+    int16 length;
+    bool by_value;
+    char alignment;
+    get_typlenbyvalalign(type, &length, &by_value, &alignment);
+    int bounds[] = {1};
+    return PointerGetDatum(construct_md_array(values, nulls, 1, &n, bounds, type, length, by_value, alignment));
+}
+
 }  // namespace pawl::pg

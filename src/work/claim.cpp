@@ -1,7 +1,8 @@
 // May throw and may ereport: pawl.claim, which claims the next rows for a processor, and pawl.claim_keys, which claims
 // rows by their keys.
+#include "work/claim.hpp"
+
 #include "pg/sqlstate.hpp"
-#include "work/duty.hpp"
 #include "work/scan_position.hpp"
 #include "work/trial.hpp"
 
@@ -12,15 +13,7 @@ namespace {
 constexpr int least_looked_at = 50;        // rows read at a time beyond rows that guards keep in their state,
 constexpr int most_looked_at = most_rows;  // and in all
 
-struct Request {
-    Target target;
-    text* event;
-    text* processor;
-    const Interval* lease;
-    int batch;
-    text* queue;        // null: the table has no queue column
-    const Datum* keys;  // of the named rows, one array a key column
-};
+using Request = ClaimRequest;
 
 Target open_claimed(FunctionCallInfo fcinfo, int column_argument) {
     const Oid type = get_fn_expr_argtype(fcinfo->flinfo, 0);
@@ -173,12 +166,12 @@ Batch pick_claimable(const Request& request) {
 }
 
 // Formed anew, because a picked row may have attributes that the table lacks.
-void return_row(const Target& target, ReturnSetInfo* result, HeapTuple row) {
+void return_row(const Target& target, Tuplestorestate* rows, HeapTuple row) {
     TupleDesc descriptor = target.binding->root_descriptor;
     auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * descriptor->natts));
     auto* nulls = static_cast<bool*>(palloc(sizeof(bool) * descriptor->natts));
     heap_deform_tuple(row, descriptor, values, nulls);
-    tuplestore_putvalues(result->setResult, descriptor, values, nulls);
+    tuplestore_putvalues(rows, descriptor, values, nulls);
     pfree(values);
     pfree(nulls);
 }
@@ -235,13 +228,13 @@ Picked pick_and_decide_named(const Request& request, Intent& intent) {
 struct Claiming {
     const Request* request;
     Intent* intent;
-    ReturnSetInfo* result;
+    Tuplestorestate* rows;
 
     // Rows are returned only after all of them have moved, so that a later error takes none back.
     int64 take(const Picked& picked) const {
         const int64 taken = take_steps(request->target, picked.batch, picked.steps, *intent, Returning::rows);
         for (int i = 0; i < picked.batch.n; ++i)
-            if (picked.steps[i].after != nullptr) return_row(request->target, result, picked.steps[i].after);
+            if (picked.steps[i].after != nullptr) return_row(request->target, rows, picked.steps[i].after);
         return taken;
     }
     static int64 see_to(const Batch& batch, void* argument) {
@@ -285,14 +278,13 @@ void claim_keys_apart(Claiming& claiming, Raising& raising) {
 
 // Claims the rows that `pick` finds and returns them. If that raises an error, claims those that `apart` finds.
 template <Picked (*pick)(const Request&, Intent&), void (*apart)(Claiming&, Raising&)>
-Datum take(FunctionCallInfo fcinfo, const Request& request) {
+void take(const Request& request, Tuplestorestate* rows) {
     Intent intent = work_intent(request.target, request.processor);
     intent.lease = request.lease;
     IntentScope scope(intent);
     pg::call([&] {
-        pg::materialize(fcinfo);
         SPI_connect();
-        Claiming claiming = {&request, &intent, reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo)};
+        Claiming claiming = {&request, &intent, rows};
         if (ErrorData* error = try_alone([&] { claiming.take(pick(request, intent)); })) {
             raise_unless_of_row(request.target, error);
             require_sound_request(request);
@@ -303,10 +295,17 @@ Datum take(FunctionCallInfo fcinfo, const Request& request) {
         SPI_finish();
         close_target(request.target);
     });
-    return static_cast<Datum>(0);
+}
+
+Tuplestorestate* returned_rows(FunctionCallInfo fcinfo) {
+    return pg::call([&] { return pg::materialize(fcinfo)->setResult; });
 }
 
 }  // namespace
+
+void claim_next(const ClaimRequest& request, Tuplestorestate* rows) {
+    take<pick_and_decide, claim_apart>(request, rows);
+}
 
 PAWL_FUNCTION(pawl_claim) {
     Request request = {};
@@ -316,7 +315,8 @@ PAWL_FUNCTION(pawl_claim) {
     request.lease = lease_argument(fcinfo, 3);
     request.batch = batch_argument(fcinfo, 4);
     request.queue = queue_argument(fcinfo, 5, request.target);
-    return take<pick_and_decide, claim_apart>(fcinfo, request);
+    claim_next(request, returned_rows(fcinfo));
+    return static_cast<Datum>(0);
 }
 
 PAWL_FUNCTION(pawl_claim_keys) {
@@ -332,14 +332,12 @@ PAWL_FUNCTION(pawl_claim_keys) {
     if (request.batch > most_rows)
         throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "more than " + std::to_string(most_rows) + " keys", {},
                           "pass fewer keys in each call");
-    if (request.batch == 0) {
-        pg::call([&] {
-            pg::materialize(fcinfo);
-            close_target(request.target);
-        });
-        return static_cast<Datum>(0);
-    }
-    return take<pick_and_decide_named, claim_keys_apart>(fcinfo, request);
+    Tuplestorestate* rows = returned_rows(fcinfo);
+    if (request.batch > 0)
+        take<pick_and_decide_named, claim_keys_apart>(request, rows);
+    else
+        pg::call([&] { close_target(request.target); });
+    return static_cast<Datum>(0);
 }
 
 }  // namespace pawl

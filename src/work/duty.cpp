@@ -110,16 +110,19 @@ const Interval* lease_argument(FunctionCallInfo fcinfo, int n) {
     const char* problem = !longer_than(none)           ? "lease must be positive"
                           : longer_than(longest_lease) ? "lease must be at most 100 years"
                                                        : nullptr;
-    if (problem != nullptr) throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, problem, {}, "lease => '60 s'");
-    return lease;
+    if (problem == nullptr) return lease;
+    const char* is =
+        pg::call([=] { return DatumGetCString(DirectFunctionCall1(interval_out, IntervalPGetDatum(lease))); });
+    throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, problem, std::string("It is ") + is + ".", "lease => '60 s'");
 }
 
 int batch_argument(FunctionCallInfo fcinfo, int n) {
-    pg::require(fcinfo, n, "batch");
+    constexpr const char* hint = "batch => 100";
+    if (PG_ARGISNULL(n)) throw pg::Failure(ERRCODE_NULL_VALUE_NOT_ALLOWED, "batch must not be null", {}, hint);
     const int batch = PG_GETARG_INT32(n);
     if (batch >= 1 && batch <= most_rows) return batch;
     throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "batch must be from 1 to " + std::to_string(most_rows),
-                      "It is " + std::to_string(batch) + ".");
+                      "It is " + std::to_string(batch) + ".", hint);
 }
 
 Intent work_intent(const Target& target, text* processor) {

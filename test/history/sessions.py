@@ -229,8 +229,8 @@ class Session(threading.Thread):
     def delete(self):
         self.tagged("delete", "delete from items where id = %s returning id", (self.some_item(),), table="items")
 
-    def claim(self):
-        lease = self.rng.choice((0.02, 2))
+    def claim(self, leases=(0.02, 2)):
+        lease = self.rng.choice(leases)
         rows = self.tagged(
             "claim",
             "select id, state, token from pawl.claim(null::jobs, processor => %s, batch => 2,"

@@ -210,6 +210,19 @@ reset role;
 select throws_ok(format('update pawl_bulk.records set state = ''Pending'' where operation = %L and state = ''Failed''',
     :'o'), 'PW003', null, 'nor by any other role');
 
+-- rows that are valid have no records before their operation runs, nor when it has ended
+select operation as slow from pawl_bulk.submit('d', rows => '[{}, {}]') \gset
+select pawl_bulk.advance(1) is not null as ok from generate_series(1, 2);
+select is((select o.status || ' ' || count(v) from pawl_bulk.operations o left join pawl_bulk.validations v
+    using (operation) where operation = :'slow' group by o.status), 'Validating 1', 'one row is validated');
+set role columns_worker;
+select throws_ok(format('insert into pawl_bulk.records (operation, row_number, step_index) values (%L, 1, 0)', :'slow'),
+    'PW003', null, 'its record does not come before the others are validated');
+reset role;
+select pawl_bulk.cancel(:'slow') as ok \gset
+select throws_ok(format('insert into pawl_bulk.records (operation, row_number, step_index) values (%L, 1, 0)', :'slow'),
+    'PW003', null, 'nor in an operation that is cancelled');
+
 -- runs of SQL functions
 select throws_ok($$set role columns_worker; insert into pawl_bulk.sql_runs (operation, step_index, kind, first_row,
     last_row, size, lease_until) select operation, 0, 'start', 1, 9, 9, now() from pawl_bulk.operations$$, '42501',

@@ -14,7 +14,7 @@ begin
 exception when others then
     get stacked diagnostics state = returned_sqlstate, said = message_text, detail = pg_exception_detail,
         hint = pg_exception_hint;
-    return concat_ws('|', state, said, detail, hint);
+    return concat_ws('|', state, said, nullif(detail, ''), hint);
 end $$;
 
 -- Every public function with such an argument, from the catalog: with all others at their
@@ -42,7 +42,8 @@ select s.*, v.value, format('%s %I.%I(%s%s => %s)', case s.prokind when 'p' then
  where not (s.proisstrict and v.value = 'null');
 select ok((select count(*) from bad) > 90, 'there are such arguments: ' || (select count(*) from bad));
 select is((select string_agg(statement || ': ' || s, E'\n') from bad, said(statement) s
-            where s !~ ('^22023\|' || name || ' must be [^|]+\|It is [^|]+\|' || name || ' => ')), null,
+            where s !~ (case value when 'null' then format('^22004\|%s must not be null\|', name)
+                else format('^22023\|%s must be [^|]+\|It is [^|]+\|', name) end || name || ' => ')), null,
     'each names the argument, what it may be, what it is, and an example');
 
 -- Others.

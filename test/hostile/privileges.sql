@@ -78,7 +78,8 @@ select is_empty($$select signature from function f where returns = 'trigger' and
                 'a trigger function asks what fired it before it does anything');
 select set_eq($$select name from function where returns = 'trigger' and language = 'c'$$,
               array['validate', 'validate_insert', 'record', 'record_truncate', 'log_insert', 'protect_log',
-                  'invalidate', 'audit_results', 'protect_record', '_step_written', '_steps_written', '_task_changed',
+                  'invalidate', 'one_transition', 'audit_results', 'protect_record', '_step_written', '_steps_written',
+                  '_task_changed',
                   '_task_written', '_atoms_ended'],
               'these trigger functions are in C: hostile/trigger_hijack.sql fires each');
 select is_empty($$select signature from function f where returns = 'trigger' and language not in ('c', 'plpgsql')$$,

@@ -126,7 +126,7 @@ select is((select string_agg(name || ' ' || coalesce(result::text, '') || ' ' ||
 select is(pg_temp.try(
         format($$update pawl_saga.tasks set state = 'REVERTING', worker = 'w' where flow_uuid = %L and name = 'a'$$,
     :'f')), 'PW003', 'what is done is not reverted unasked');
-select is(pg_temp.try(format('update pawl_saga.tasks set %s = ''9'' where flow_uuid = %L and node = %s', c,
+select is(pg_temp.try(format('update pawl_saga.tasks set %s = ''1'' where flow_uuid = %L and node = %s', c,
     :'flow_uuid', :node)), '42501', c || ' of what is finished is kept')
   from unnest('{result,failure,revert_result,revert_failure,progress,progress_details}'::text[]) c;
 select

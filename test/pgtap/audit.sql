@@ -144,6 +144,14 @@ select throws_ok(format('select took(19, %L)', j), '22023', 'metadata contradict
 select is((select state from steps where id = 19), 'running', 'a rejected change did not happen');
 select is((select count(*) from steps_transitions where subject_id = 19), 2::bigint, 'nor is it in the log');
 select ok(took(19, '["a list"]') >= 0, 'other metadata is not checked');
+create function begun(k int, metadata text) returns boolean language plpgsql as $$ begin
+    perform set_config('pawl.metadata', metadata, true);
+    update steps set state = 'running' where id = k;
+    return found;
+end $$;
+select ok(begun((30 + n)::int, j), 'metadata of a state that is no result is not checked: ' || j)
+    from unnest(array['{"execution_time_ms": -1}', '{"execution_time_ms": "12"}', '{"success": true}'])
+        with ordinality u(j, n);
 
 -- Many rows: more than the entry buffer holds.
 insert into steps select n, '10000000-0000-0000-0000-000000000000' from generate_series(1001, 11000) n;

@@ -211,6 +211,28 @@ select run();
 select is(pawl_bulk.signal(:'operation', 'ask-y', 'fail', 'nor now', attempt => 1), 'applied', 'and fails again');
 select run();
 select is((select reason from pawl_bulk.can_retry(:'operation')), 'max_attempts_reached', 'and not twice');
+-- a row that loses its workers is tried again as often as its definition says, and then fails
+select pawl_bulk.define('{"name": "frail", "max_takeovers": 1, "steps": [{"name": "a", "handler": "frail"}]}')
+    \g /dev/null
+select * from pawl_bulk.submit('frail', rows => '[{}]') \gset
+select run();
+create function lose_worker() returns bigint language plpgsql as $$
+begin
+    perform from pawl_bulk.claim('w', 'frail', lease => '1 ms');
+    while exists (select from pawl_bulk.work where queue = 'frail' and lease_until >= clock_timestamp()) loop
+        null;
+    end loop;
+    return (select done from pawl.reap('pawl_bulk.work'));
+end $$;
+select is(lose_worker(), 1::bigint, 'a lease ends without a report');
+select is((select r.state || ', ' || w.state || ', lost ' || w.takeovers from pawl_bulk.records r
+    join pawl_bulk.work w using (operation, row_number, step_index) where operation = :'operation'),
+    'Running, lost, lost 1', 'the row waits for another worker');
+select is(lose_worker(), 1::bigint, 'and so does the next');
+select is((select r.state || ' ' || r.error_message from pawl_bulk.records r where operation = :'operation'),
+    'Failed 2 workers were lost', 'one bad row does not take workers for ever');
+select run();
+select is(status_of(:'operation'), 'CompletedWithErrors 1/1/0/1', 'and its operation ends');
 -- an input that broke off
 select * from pawl_bulk.submit('brief') \gset
 select throws_ok(format('delete from pawl_bulk.operations where operation = %L', :'operation'), '55000', null,
@@ -273,8 +295,14 @@ select ok(pawl_bulk.cancel(:'operation'), 'pawl_operator can cancel operations')
 reset role;
 select is((select count(*) from pawl_bulk.operations where status = 'Running'), 0::bigint,
     'no operation is left Running');
-select throws_ok('delete from pawl_bulk.validations', 'PW006', null,
-    'what was written once is not deleted, by its owner either');
+select ok((xpath('/row/c/text()', query_to_xml(format('select count(*) as c from pawl_bulk.%I', t), false, true,
+    '')))[1]::text::int > 0, t || ' has rows') from unnest('{validations,retry_history,signals,events}'::text[]) t;
+select throws_ok(format('delete from pawl_bulk.%I', t), 'PW006', null,
+    'what was written once is not deleted, by its owner either: ' || t)
+    from unnest('{validations,retry_history,signals,events}'::text[]) t;
+select throws_ok(format('update pawl_bulk.%I set operation = operation', t), 'PW006', null,
+    'and does not change: ' || t)
+    from unnest('{validations,retry_history,signals,events}'::text[]) t;
 select is((select count(*) from pawl_bulk.verify()), 0::bigint, 'nothing is wrong at the end');
 select is((select count(*) from pawl.verify()), 0::bigint, 'nor in the logs');
 select * from finish();

@@ -65,6 +65,53 @@ select is((select string_agg(row_number || ' ' || tries, ', ' order by row_numbe
     where operation = :'o'), '1 0, 2 1', 'and only their try counts');
 select is_empty(format('select * from pawl_bulk.verify(%L)', :'o'), 'nothing is wrong after it');
 
+-- tries wait twice as long each time, up to the cap
+select pawl_bulk.define('{"name": "backs off", "steps": [{"name": "s", "handler": "slow hands", "max_retries": 3,
+    "backoff": {"base": "1 h", "cap": "7 h", "jitter": 0}}]}') is not null as ok;
+select submitted('backs off', '{a}') as o \gset
+create function fails_again(o uuid) returns text language plpgsql as $$
+begin
+    update pawl_bulk.work set due = clock_timestamp() where operation = o;
+    perform from pawl_bulk.report((select jsonb_agg(jsonb_build_object('operation', c.operation,
+        'row_number', c.row_number, 'step_index', c.step_index, 'token', c.token, 'result', 'fail', 'message', 'no'))
+        from pawl_bulk.claim('w', 'slow hands') c), 'w');
+    return (select concat_ws(' ', r.state, r.tries, round(extract(epoch from w.due - clock_timestamp()) / 3600))
+        from pawl_bulk.records r left join pawl_bulk.work w using (operation, row_number, step_index)
+        where operation = o);
+end $$;
+select is((select array_agg(fails_again(:'o')) from generate_series(1, 4)),
+    '{Running 1 2,Running 2 4,Running 3 7,Failed 4}', 'a row is tried again as often, and as late, as its step says');
+
+-- what is no result of the start of work
+select pawl_bulk.define('{"name": "misread", "handler": "other hands"}') is not null as ok;
+select submitted('misread', '{a}') as o \gset
+select jsonb_build_object('operation', operation, 'row_number', row_number, 'step_index', step_index, 'token', token)
+    as claimed from pawl_bulk.claim('w', 'other hands') \gset
+select is((select string_agg(problem, ', ' order by n) from unnest('{done,pending,failed}'::text[])
+        with ordinality u(said, n),
+    pawl_bulk.report(jsonb_build_array(:'claimed'::jsonb || jsonb_build_object('result', said)), 'w')),
+    '22023: "done" is not a result of a start, 22023: "pending" is not a result of a start, 22023: "failed" is not a '
+    'result of a start', 'results of a check are none of a start');
+select is((select state from pawl_bulk.records where operation = :'o'), 'Running', 'and do nothing');
+
+-- rows are opened in batches: not while their operation is paused
+select operation as o from pawl_bulk.submit('misread', rows => '[{"x": 1}, {"x": 2}, {"x": 3}]') \gset
+do $$ begin
+    for turn in 1 .. 20 loop
+        exit when (select count(*) from pawl_bulk.records join pawl_bulk.operations using (operation)
+            where definition = 'misread') > 1;
+        perform from pawl_bulk.advance(1);
+    end loop;
+end $$;
+select pawl_bulk.pause(:'o') as ok;
+do $$ begin for turn in 1 .. 4 loop perform from pawl_bulk.advance(1); end loop; end $$;
+select is((select count(*) from pawl_bulk.records where operation = :'o'), 1::bigint,
+    'a paused operation opens no more rows');
+select pawl_bulk.resume(:'o') as ok;
+do $$ begin for turn in 1 .. 4 loop perform from pawl_bulk.advance(1); end loop; end $$;
+select is((select count(*) from pawl_bulk.records where operation = :'o'), 3::bigint,
+    'which it does when it is resumed');
+
 -- many signals
 select pawl_bulk.define('{"name": "awaited", "is_retryable": true, "track_row_data": true,
     "steps": [{"name": "approval", "kind": "signal", "handler": "none", "timeout": "1 day", "signal_key": "k{row}"}]}')
@@ -94,6 +141,22 @@ select throws_ok(format('select * from pawl_bulk.signal_many(%L, %L)', :'o', '[{
     '22023', null, 'and a result that is known');
 select throws_ok($$select * from pawl_bulk.signal_many('00000000-0000-7000-8000-000000000000', '[{"key": "k"}]')$$,
     'P0002', null, 'and an operation');
+-- a signal after the deadline is late, though no session has timed the row out yet
+select submitted('awaited', '{a,b}') as hurried \gset
+update pawl_bulk.work set deadline_at = now() - interval '1 s' where operation = :'hurried';
+select is((select string_agg(state, ' ') from pawl_bulk.records where operation = :'hurried'),
+    'WaitingForCompletion WaitingForCompletion', 'both rows still wait');
+select is(pawl_bulk.signal(:'hurried', 'k1'), 'late', 'one signal that comes too late');
+select is((select answer from pawl_bulk.signal_many(:'hurried', '[{"key": "k2"}]')), 'late', 'one of many');
+-- of two that come early the first counts
+select pawl_bulk.define('{"name": "early", "steps": [{"name": "approval", "kind": "signal", "handler": "none",
+    "timeout": "1 day", "signal_key": "k{row}"}]}') is not null as ok;
+select operation as early from pawl_bulk.submit('early', rows => '[{}]') \gset
+select is(pawl_bulk.signal(:'early', 'k1', 'fail', 'no') || ' ' || pawl_bulk.signal(:'early', 'k1'), 'early duplicate',
+    'two signals before their row waits');
+do $$ begin for turn in 1 .. 6 loop perform from pawl_bulk.advance(), pawl_bulk.run_sql_rows(); end loop; end $$;
+select is((select concat_ws(' ', state, error_message) from pawl_bulk.records where operation = :'early'), 'Failed no',
+    'the first of them counts');
 select pawl_bulk.cancel(:'o') as ok;
 select is((select string_agg(answer, ' ') from pawl_bulk.signal_many(:'o', '[{"key": "k2"}, {"key": "k5"}]')),
     'refused refused', 'an operation that has ended takes none');
@@ -121,6 +184,7 @@ select is(said('{"x": "a", "y": 1, "n": "-1e-9999"}'), 'range n', 'numbers of an
 select is(said('{"x": "a", "y": 1, "n": "1e400000"}'), 'type n', 'that the database holds');
 select is(said('{"x": "a", "y": 1, "m": 1e40000}'), 'type m', 'or does not');
 select is(said('{"x": "a", "y": 1, "n": "0.5"}'), 'range n', 'out of range');
+select is(said('{"x": "a", "y": 1, "n": 1}'), null, 'the least number is in range');
 select is(said('{"x": "a", "y": 1, "n": "five", "i": 1.5, "b": "yes"}'), 'type b, type i, type n',
     'values of a wrong type are found: boolean, integer and number');
 select is(said('{"x": "a", "y": 1, "n": 5, "i": "-7", "b": "true", "e": "a", "s": "s", "m": 3}'), null,

@@ -61,6 +61,32 @@ select is(state_of(:'task'), 'complete: a complete, b complete, c complete, d co
 select is((select count(*) from pawl_dag.step_transitions
     where step_uuid = step_of(:'task', 'c') and to_state = 'complete'), 1::bigint, 'finished steps kept their results');
 
+-- what fails beside a step in progress blocks at once, or when nothing else can go on
+create function fails_beside(policy text, out at_once text, out in_the_end text) language plpgsql as $$
+declare worker constant text := '00000000-0000-7000-8000-00000000000b'; task uuid; a jsonb; b jsonb;
+begin
+    perform pawl_dag.define_template(jsonb_build_object('name', policy, 'failure_policy', policy,
+        'steps', '[{"name": "a"}, {"name": "b"}, {"name": "c", "dependencies": ["b"]}]'::jsonb));
+    task := pawl_dag.start_task(policy);
+    perform from pawl_dag.orchestrate();
+    select jsonb_agg(x.said) filter (where x.name = 'a'), jsonb_agg(x.said) filter (where x.name = 'b') into a, b
+      from (select c.name, jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'token', c.token)
+              || case c.name when 'a' then '{"error": {"permanent": true}}'::jsonb else '{"result": 1}' end as said
+              from pawl.claim(null::pawl_dag.steps, 'Start', worker, batch => 10, queue => 'default') c) x;
+    perform from pawl_dag.report(a, worker);
+    perform from pawl_dag.orchestrate();
+    at_once := state_of(task);
+    perform from pawl_dag.report(b, worker);
+    perform work();
+    in_the_end := state_of(task);
+    perform pawl_dag.cancel_task(task);
+end $$;
+select is_rows($$select * from fails_beside('block')$$, $$values ('blocked_by_failures: a error, b in_progress, '
+    'c pending', 'blocked_by_failures: a error, b complete, c pending')$$, 'a template whose policy is block');
+select is_rows($$select * from fails_beside('continue')$$, $$values ('waiting_for_dependencies: a error, '
+    'b in_progress, c pending', 'blocked_by_failures: a error, b complete, c complete')$$,
+    'a template whose policy is continue');
+
 select pawl_dag.start_task('diamond') as task \gset
 select work('{b}');
 select ok(pawl_dag.complete_step_manually(:'task', step_of(:'task', 'b'), '{"by": "hand"}', 'known anyhow'),

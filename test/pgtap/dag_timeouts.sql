@@ -20,6 +20,7 @@ create function recorded(task uuid) returns text language sql as $$
         from pawl_dag.tasks t where t.task_uuid = task $$;
 select running('{"max_steps_in_process_minutes": 10}', '11 min') as dlq,
     running('{"max_steps_in_process_minutes": 10, "max_waiting_for_retry_minutes": 9}', '8 min') as young,
+       running('{"max_steps_in_process_minutes": 10, "max_waiting_for_retry_minutes": 5}', '6 min') as early,
        running('{"staleness_action": "error", "max_steps_in_process_minutes": 5}', '6 min') as error,
        running('{"staleness_action": "none"}', '1 year') as none,
        running('{"auto_fail_on_timeout": false}', '31 min') as record,
@@ -30,6 +31,12 @@ select is_rows('select task_uuid, fails, gives_up, records from pawl_dag.stale_t
     :'dlq', :'error', :'record', :'silent'), 'a dry run tells what would be done');
 select is((select count(*) from pawl_dag.tasks where state <> 'steps_in_process'), 0::bigint, 'and does nothing');
 select is((select health from pawl_dag.task_staleness where task_uuid = :'young'), 'warning', '80 % are a warning');
+begin;
+update pawl_dag.tasks set deadline_at = now() where task_uuid = :'young';
+select is((select string_agg(health, ' ') from pawl_dag.task_staleness where task_uuid = :'young'), 'stale',
+    'a task whose deadline has passed is stale');
+select ok(exists (select from pawl_dag.stale_tasks() where task_uuid = :'young'), 'whatever the thresholds are');
+rollback;
 select is((select done from pawl_dag.time_out_tasks(1)), 1::bigint, 'as many as asked for');
 select is((select done from pawl_dag.time_out_tasks()), 3::bigint, 'time_out_tasks handles the three other tasks');
 select is(recorded(:'dlq'), 'blocked_by_failures staleness_timeout pending', 'blocked and recorded');
@@ -39,6 +46,7 @@ select is(recorded(:'none'), 'steps_in_process', 'a stale task with staleness_ac
 select is(recorded(:'record'), 'steps_in_process staleness_timeout pending',
     'a stale task that is only recorded goes on');
 select is(recorded(:'silent'), 'blocked_by_failures', 'a stale task without a dead letter is only blocked');
+select is(recorded(:'early'), 'steps_in_process', 'a task that would be stale in another state goes on');
 select is(recorded(:'neither'), 'steps_in_process', 'a stale task whose template asks for no action is left alone');
 select is_rows('select done, next_at > now() from pawl_dag.time_out_tasks()', 'values (0::bigint, true)',
     'done once, and due later');

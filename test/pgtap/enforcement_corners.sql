@@ -256,6 +256,14 @@ WITH gone AS (UPDATE w.t SET region = 50, note = 'swallow' WHERE id = 1) INSERT 
 SELECT mx.lived(1, 'new -', 'a row is swallowed, another inserted elsewhere by the same statement: it is deleted');
 SELECT is((SELECT string_agg(to_state, ' ') FROM w.other_transitions), 'new',
     'a row is swallowed, another inserted elsewhere by the same statement: the other is new');
+-- the main query of a statement runs before its CTEs
+SELECT throws_ok($$WITH added AS (INSERT INTO w.other VALUES (3, 'paid')) UPDATE w.t SET region = 50, note = 'swallow'
+        WHERE id = 3$$, 'PW002', NULL,
+    'a row is swallowed, another inserted elsewhere next: that one is validated as new');
+WITH added AS (INSERT INTO w.other VALUES (3, 'new')) UPDATE w.t SET region = 50, note = 'swallow' WHERE id = 3;
+SELECT mx.lived(3, 'new -', 'a row is swallowed, another inserted elsewhere next: it is deleted');
+SELECT is((SELECT string_agg(subject_id || ' ' || to_state, ', ' ORDER BY subject_id) FROM w.other_transitions),
+    '1 new, 3 new', 'a row is swallowed, another inserted elsewhere next: the other is new');
 SELECT mx.drop_trigger('ins');
 DROP TABLE w.other;
 

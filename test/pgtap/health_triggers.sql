@@ -110,4 +110,19 @@ select pawl._install('plain'), pawl._close_log('plain_transitions_log', true),
     pawl._close_record('plain_results') \g /dev/null
 select is_empty($$select * from pawl.health() where status = 'error'$$,
     'health reports no error once the triggers are mended');
+-- The event trigger that keeps the validating trigger the last one was disabled: no row is written unvalidated.
+create table bare (id int primary key, state text not null default 'a');
+select pawl.enforce('bare', 'state', 'm') \g /dev/null
+insert into bare values (1);
+create function later() returns trigger language plpgsql as $$ begin return new; end $$;
+alter event trigger pawl_rearm disable;
+create trigger "~~later" before update on bare for each row execute function later();
+alter event trigger pawl_rearm enable;
+select throws_ok('update bare set id = 1', '55000', 'a trigger of "bare" can change rows after they were validated',
+    'rows that a later trigger could change are not written');
+select alike((select string_agg(detail, ' ') from pawl.health() where relation = 'bare'::regclass
+    and status = 'error'), 'missing: "~~later~pawl_validate"%', 'health says what is missing');
+select pawl._install('bare') \g /dev/null
+select lives_ok('update bare set id = 1', 'with it they are');
+
 select finish();

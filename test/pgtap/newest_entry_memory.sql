@@ -101,6 +101,19 @@ select is((select array_agg(n order by id)
     from (select subject_id as id, max(sort_key) n from u_transitions group by 1) x), '{4,2,3}',
     'newest entries of rows with composite keys are remembered');
 
+-- More rows than there is room to remember, in one transaction: the rows of one place are told apart by their keys.
+create table w (id int primary key, state text not null default 'a');
+select pawl.enforce('w', 'state', 'ring'), pawl.enable_log('w', 'state');
+insert into w (id) select generate_series(1, 6000);
+begin;
+update w set state = next_state(state);
+update w set state = next_state(state) where id > 3000;
+commit;
+update w set state = next_state(state);
+select results_eq($$select id <= 3000, n, count(*)
+    from (select subject_id as id, max(sort_key) as n from w_transitions group by 1) x group by 1, 2 order by 1$$,
+    $$values (false, 4, 3000::bigint), (true, 3, 3000)$$, 'each row goes on from its own entry');
+
 -- Anything of it, in any order, often; what is rolled back as well.
 create procedure wander(times int) language plpgsql as $$
 declare

@@ -4,36 +4,8 @@
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
-create extension if not exists pawl_saga;
+\ir shared/saga.psql
 select setseed(0.5) \g /dev/null
-create function state(flow uuid) returns text language sql as $$
-    select f.state || ': ' || string_agg(a.name || ' ' || a.state
-        || case a.intention when 'EXECUTE' then '' when a.state then '' else '/' || a.intention end, ', '
-            order by a.node)
-      from pawl_saga.flows f join pawl_saga.atoms a using (flow_uuid) where f.flow_uuid = flow group by f.state $$;
--- One round of a worker: it executes and reverts what it is given; tasks named in fails fail.
-create function work(fails text[] default '{}', most int default 1000) returns text language plpgsql as $$
-declare c record; did text[] := '{}';
-begin
-    for c in select * from pawl_saga.claim('w', 'default', most) loop
-        did := did || (c.action || ' ' || c.name);
-        perform from pawl_saga.report(
-            jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token)
-            || case when c.action || ' '
-            || c.name = any (fails) then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end), 'w');
-    end loop;
-    return array_to_string(did, ', ');
-end $$;
-create function works(variadic fails text[] default '{}') returns text language plpgsql as $$
-declare did text[] := '{}'; one text;
-begin
-    for i in 1..500 loop
-        one := work(fails, 1);
-        exit when one = '';
-        did := did || one;
-    end loop;
-    return array_to_string(did, ', ');
-end $$;
 
 -- A failure below a controller that is ignored: all kinds, at all depths, in the flow itself and one flow deeper.
 create table cases as
@@ -89,6 +61,8 @@ select pawl_saga.start('join') as f \gset
 select work('{execute a,execute b}'), works() as did \gset
 select is(state(:'f'), 'REVERTED: r REVERTED/REVERT, a REVERTED/REVERT, s SUCCESS, b SUCCESS, c PENDING',
     'a task behind a scope that was given up stays PENDING');
+select throws_ok(format('select pawl_saga.run(%L)', :'f'), '55000', 'a rerun would discard work that was not reverted',
+    'a flow that was reverted in part is not run again');
 select is_empty('select * from pawl_saga.verify()', 'verify finds nothing wrong after the second ending');
 
 -- Nodes of one report, counted once: a retry that restarts counts its flow anew, in the

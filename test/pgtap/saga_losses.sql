@@ -90,16 +90,16 @@ select is((select string_agg(name || ' ' || state || ' ' || intention, ', ' orde
 select is((select count(*) from take(5, 'w13') where flow_uuid = :'f' and state = 'REVERTING'), 2::bigint,
     'both are reverted');
 
--- a lease that ends after the report has looked at it: the trigger holds the report up until then
+-- a lease that ends while a report is recorded, which counts as of its time: the trigger holds it up until then
 select pawl_saga.define('{"flow": "unordered", "name": "patience", "children": [{"task": "short"}, {"task": "long"}, '
     '{"task": "bad"}]}') \g /dev/null
 select pawl_saga.start('patience') as f \gset
-create temporary table held as select name, flow_uuid, node, token from pawl_saga.claim('w14', 'default', 1, '200 ms');
+create temporary table held as select name, flow_uuid, node, token from pawl_saga.claim('w14', 'default', 1, '3 s');
 insert into held select name, flow_uuid, node, token from pawl_saga.claim('w14', 'default', 2, '1 hour');
 create function held_up() returns trigger language plpgsql as $$
 begin
     while exists (select from pawl_saga.tasks
-        where lease_until > clock_timestamp() and lease_until < clock_timestamp() + interval '5 s') loop
+        where lease_until > clock_timestamp() and lease_until < clock_timestamp() + interval '10 s') loop
     end loop;
     return null;
 end $$;
@@ -109,10 +109,10 @@ select is((select string_agg(concat_ws(' ', h.name, r.ok, r.state, left(r.proble
     || case name when 'bad' then '{"failure": {"message": "no"}}' else '{"result": 1}' end::jsonb order by node)
         from held), 'w14') r
     join held h using (flow_uuid, node)),
-    'short f RUNNING PW005, long t SUCCESS, bad t FAILURE', 'that task is lost, and the others are reported');
+    'short t SUCCESS, long t SUCCESS, bad t FAILURE', 'that task and the others are reported');
 drop trigger held_up on pawl_saga.tasks;
 select is((select string_agg(name || ' ' || state || ' ' || intention, ', ' order by node) from pawl_saga.tasks
-    where flow_uuid = :'f'), 'short RUNNING REVERT, long SUCCESS REVERT, bad FAILURE REVERT',
+    where flow_uuid = :'f'), 'short SUCCESS REVERT, long SUCCESS REVERT, bad FAILURE REVERT',
           'what was decided is decided once');
 
 -- a worker that gives up its task is not lost

@@ -142,4 +142,10 @@ select results_eq(
         order by ok, state$$, :'b'),
     $$select false, '22023 flow_uuid, node or token is missing or malformed', null::text from generate_series(1, 5)
         union all select true, null, 'SUCCESS' order by 1, 3$$, 'each is validated alone');
+
+-- what no task may hold, whichever way it is written
+select throws_ok('update pawl_saga.tasks set ' || assignment, '23514', null, 'a task does not take ' || assignment)
+  from unnest('{progress = 1.5,progress = -1,intention = ''TURN'',max_losses = 0}'::text[]) assignment;
+select throws_ok($$insert into pawl_saga.tasks (flow_uuid, node, name, execute, max_losses)
+    values (gen_random_uuid(), 1, 'a', 'a', 0)$$, '23514', null, 'nor does a new one without a worker to lose');
 select * from finish();

@@ -188,6 +188,7 @@ select is_empty($$select oid::regclass from pg_class where relnamespace = 'pawl'
     and obj_description(oid, 'pg_class') is null$$, 'and every table');
 select is_empty($$select p.oid::regprocedure from pg_proc p join pg_language l on l.oid = p.prolang
     where p.pronamespace = 'pawl'::regnamespace and l.lanname in ('sql', 'plpgsql') and p.prosqlbody is null
+                    and p.prokind <> 'p'  -- one that commits sets it itself
                     and not exists (select from unnest(p.proconfig) c where c ~ '^search_path=pg_catalog')
                     and p.prosrc !~ 'FROM pawl\._verify\(\$1\) v'$$,
                 'every function in SQL and PL/pgSQL has a fixed search_path (or is written with qualified '

@@ -92,8 +92,6 @@ insert into reviewed values
     ('pawl_bulk', '{Retrying,Running,Validating}', 'an operation that counts rows'),
     ('pawl_bulk', '{Running,Validating}', 'an operation that can be paused'),
     ('pawl_dag', '{blocked_by_failures,cancelled,complete,error,pending,resolved_manually}', 'a task without an owner'),
-    ('pawl_dag', '{blocked_by_failures,cancelled,error,resolved_manually}', 'a task that claims no more steps'),
-    ('pawl_dag', '{blocked_by_failures,error}', 'a task that failed'),
     ('pawl_dag', '{blocked_by_failures,pending}', 'a task without an owner that has not ended'),
     ('pawl_dag', '{cancelled,resolved_manually}', 'what an operator ended'),
     ('pawl_dag', '{complete,resolved_manually}', 'a step on which others can build'),

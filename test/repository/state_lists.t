@@ -18,8 +18,11 @@ REVIEWED = {
     ('evaluating_results', 'waiting_for_dependencies', 'waiting_for_retry'): 'a task whose steps are counted down',
     ('FAILURE', 'IGNORE', 'REVERTED', 'REVERT_FAILURE', 'SUCCESS'): 'an atom that rests',
     ('PENDING', 'REVERTED'): 'an atom with nothing to revert',
+    ('IGNORE', 'SUCCESS'): 'an atom after which others can run',
+    ('IGNORE', 'PENDING', 'REVERTED'): 'an atom that leaves nothing behind',
+    ('FAILURE', 'PENDING', 'REVERT_FAILURE', 'SUCCESS'): 'an atom that can become ready',
     ('blocked_by_failures', 'cancelled', 'complete', 'error', 'pending', 'resolved_manually'): 'a task without a watch',
-    ('enqueued_as_error_for_orchestration', 'enqueued_for_orchestration', 'in_progress'): 'a step with a worker',
+    ('enqueued_as_error_for_orchestration', 'enqueued_for_orchestration'): 'a step that was reported',
     ('Cancelled', 'Completed', 'Failed', 'Pending'): 'an operation without rows that failed and go on',
 }
 SUFFIXES = {'.cpp', '.hpp', '.ts', '.tsx'}

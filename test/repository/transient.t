@@ -18,6 +18,7 @@ lists() {
         --include='*.sql' --include='*.cpp' --include='*.hpp' --include='*.def' --include='*.py' --include='*.ts' \
             --include='*.js' |
         grep -vF -e "pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%'" \
+            -e "pawl.is_transient(code) AND code NOT LIKE '40%'" \
             -e "transaction_isolation') IN ('repeatable read', 'serializable')" \
                 -e "WHEN sqlstate LIKE '57P%' THEN true" -e "ELSE sqlstate LIKE '40%'" \
                 -e "t.sqlstate NOT LIKE '40%' OR t.failures" |

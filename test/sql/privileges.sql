@@ -33,10 +33,27 @@ SELECT r.rolname, string_agg(p.proname, ', ' ORDER BY p.proname) FROM pg_proc p,
      AND r.rolname IN ('pawl_admin', 'pawl_operator', 'pawl_worker', 'pawl_reader') AND p.proname !~ '^_'
    AND has_function_privilege(r.oid, p.oid, 'EXECUTE')
        AND NOT has_function_privilege('t_priv_stranger', p.oid, 'EXECUTE') GROUP BY 1 ORDER BY 1;
+-- which roles may execute what of the packs
+\set QUIET 1
+SET client_min_messages = error;
+CREATE EXTENSION IF NOT EXISTS pawl_dag;
+CREATE EXTENSION IF NOT EXISTS pawl_bulk;
+CREATE EXTENSION IF NOT EXISTS pawl_saga;
+CREATE EXTENSION IF NOT EXISTS pawl_api;
+SET client_min_messages = warning;
+\set QUIET 0
+SELECT n.nspname, p.proname,
+       (SELECT string_agg(substr(r.role, 6), ' ' ORDER BY r.place)
+          FROM unnest('{pawl_admin,pawl_operator,pawl_worker,pawl_reader,pawl_authenticator}'::text[])
+              WITH ORDINALITY r(role, place) WHERE has_function_privilege(r.role, p.oid, 'EXECUTE')) AS roles
+  FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+ WHERE n.nspname IN ('pawl_dag', 'pawl_bulk', 'pawl_saga', 'pawl_api') AND p.proname !~ '^_' ORDER BY 1, 2, 3;
+DROP EXTENSION pawl_api, pawl_saga, pawl_bulk, pawl_dag;
 -- SECURITY DEFINER only with a fixed search_path; every function says how it may run
 SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'pawl'::regnamespace AND p.prosecdef ORDER BY 1;
 SELECT p.proname FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
  WHERE p.pronamespace = 'pawl'::regnamespace AND l.lanname = 'plpgsql'
+     AND p.prokind <> 'p'  -- one that commits sets it itself
      AND NOT coalesce(p.proconfig::text LIKE '%search_path=pg_catalog, pg_temp%', false) ORDER BY 1;
 SELECT count(*) FROM pg_proc p
     WHERE p.pronamespace = 'pawl'::regnamespace AND obj_description(p.oid, 'pg_proc') IS NULL;

@@ -52,22 +52,25 @@ push @kinds, ([ 'example_devices', 3000, 500 ]) x 4;
 sub begin_one { my ($i) = @_; $crowd[$i] = begin_program($node, @{ $kinds[$i] }); return }
 begin_one($_) for 0 .. $#kinds;
 
-# Stops a worker, if possible with claimed rows; returns their number. Signals go on
-# coming, so that rows can be claimed.
-sub claimed_rows
+# Stops a worker, if possible one with claimed rows; returns its number and that of its rows. Signals go on coming, so
+# that rows can be claimed.
+sub stopped_worker
 {
-	my ($run) = @_;
+	my ($fallback) = @_;
 	for (1 .. 50)
 	{
-		kill 'STOP', $run->{pid};
-		$run->{harness}->pump_nb;
-		my ($name) = $run->{err} =~ /.*works as (\S+)/s;
-		my $rows = $name ? asked($node, "select count(*) from pawl_bulk.work where worker = '$name'") : 0;
-		return $rows if $rows;
-		kill 'CONT', $run->{pid};
+		for my $i (3 .. $#crowd)
+		{
+			kill 'STOP', $crowd[$i]{pid};
+			$crowd[$i]{harness}->pump_nb;
+			my ($name) = $crowd[$i]{err} =~ /.*works as (\S+)/s;
+			my $rows = $name ? asked($node, "select count(*) from pawl_bulk.work where worker = '$name'") : 0;
+			return ($i, $rows) if $rows;
+			kill 'CONT', $crowd[$i]{pid};
+		}
 		send_signals();
 	}
-	return 0;
+	return ($fallback, 0);
 }
 
 my ($killed, $found, $looks, $turn, $in_flight) = (0, '', 0, 0, 0);
@@ -96,7 +99,8 @@ sub accident
 	else
 	{
 		my $i = $what % 2 ? $turn % 3 : 3 + $turn % 4;
-		$in_flight += claimed_rows($crowd[$i]) if $i > 2;
+		($i, my $claimed) = $i > 2 ? stopped_worker($i) : ($i, 0);
+		$in_flight += $claimed;
 		kill_program($crowd[$i]);
 		begin_one($i);
 	}

@@ -124,9 +124,12 @@ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    IF batch IS NULL OR batch NOT BETWEEN 1 AND most THEN
-        PERFORM pawl.raise('22023', format('%s must be from 1 to %s', name, most),
-            format('It is %s.', coalesce(batch::text, 'null')),
+    IF batch IS NULL THEN
+        PERFORM pawl.raise('22004', format('%s must not be null', name), NULL,
+            format('%s => %s', name, least(most, 100)));
+    END IF;
+    IF batch NOT BETWEEN 1 AND most THEN
+        PERFORM pawl.raise('22023', format('%s must be from 1 to %s', name, most), format('It is %s.', batch),
             format('%s => %s', name, least(most, 100)));
     END IF;
     RETURN batch;

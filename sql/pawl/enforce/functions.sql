@@ -18,7 +18,12 @@ COMMENT ON FUNCTION pawl.takes_list(regclass) IS
 'Whether the current statement lists several events for rows of a table: by pawl.events, or by pawl.fire. For conditions
 of BEFORE UPDATE triggers that look at one transition at a time. relation: the table of the trigger.
 Errors: 42704 the table is not enforced. Privileges: all roles. Example: CREATE TRIGGER t BEFORE UPDATE ON orders FOR
-EACH ROW WHEN (pawl.takes_list(''orders'')) EXECUTE FUNCTION f()';
+EACH ROW WHEN (pawl.takes_list(''orders'')) EXECUTE FUNCTION pawl.one_transition()';
+
+CREATE FUNCTION pawl.one_transition() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_one_transition';
+COMMENT ON FUNCTION pawl.one_transition() IS
+'trigger BEFORE UPDATE on condition of pawl.takes_list: rejects lists of events; 0A000';
 
 CREATE FUNCTION pawl.restoring() RETURNS boolean
 LANGUAGE c STABLE PARALLEL RESTRICTED STRICT AS 'MODULE_PATHNAME', 'pawl_restoring';

@@ -2,7 +2,7 @@
 // problem of its element.
 #include "fire/plans.hpp"
 #include "fire/target.hpp"
-#include "pg/texts.hpp"
+#include "pg/json.hpp"
 
 extern "C" {
 #include "utils/numeric.h"
@@ -12,28 +12,6 @@ extern "C" {
 namespace pawl {
 
 namespace {
-
-int hex_digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-// Reads what the type uuid reads: 32 digits, with or without a hyphen after each fourth, with or without braces.
-bool read_uuid(std::string_view text, pg_uuid_t* uuid) {
-    if (text.size() > 2 && text.front() == '{' && text.back() == '}') text = text.substr(1, text.size() - 2);
-    std::size_t at = 0;
-    for (int i = 0; i < UUID_LEN; ++i) {
-        if (i > 0 && i % 2 == 0 && at < text.size() && text[at] == '-') ++at;
-        if (at + 2 > text.size()) return false;
-        const int high = hex_digit(text[at]);
-        const int low = hex_digit(text[at + 1]);
-        if (high < 0 || low < 0) return false;
-        uuid->data[i] = static_cast<unsigned char>(high * 16 + low);
-        at += 2;
-    }
-    return at == text.size();
-}
 
 // A member of an object; of type jbvNull if there is none, or this is no object. Ereports, as all below.
 JsonbValue member_of(const JsonbValue& value, std::string_view key) {
@@ -51,24 +29,6 @@ bool has_member(const JsonbValue& value, std::string_view key) {
                nullptr;
 }
 
-// The text of a string or number; of others an empty one, which is valid nowhere.
-std::string_view text_of(const JsonbValue& value) {
-    if (value.type == jbvString) return {value.val.string.val, static_cast<std::size_t>(value.val.string.len)};
-    if (value.type != jbvNumeric) return {};
-    return DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value.val.numeric)));
-}
-
-// Reads 1 to 18 digits.
-bool read_token(std::string_view text, int64* token) {
-    if (text.empty() || text.size() > 18) return false;
-    *token = 0;
-    for (const char c : text) {
-        if (c < '0' || c > '9') return false;
-        *token = *token * 10 + (c - '0');
-    }
-    return true;
-}
-
 // An element of a report, with the columns of pawl_dag._reported.
 struct Element {
     enum Column { n, task, step, token, failed, result, error, permanent, wait, problem, columns };
@@ -82,7 +42,7 @@ struct Element {
 
     bool read_key(Column column, const JsonbValue& value) {
         auto* uuid = static_cast<pg_uuid_t*>(palloc(sizeof(pg_uuid_t)));
-        if (!read_uuid(text_of(value), uuid)) return false;
+        if (!pg::read_uuid(pg::scalar_text(value), uuid)) return false;
         set(column, UUIDPGetDatum(uuid));
         return true;
     }
@@ -114,7 +74,7 @@ const char* read_element(JsonbValue value, Element* element) {
     int64 token = 0;
     const bool has_task = element->read_key(Column::task, member_of(value, "task_uuid"));
     const bool has_step = element->read_key(Column::step, member_of(value, "step_uuid"));
-    const bool has_token = read_token(text_of(member_of(value, "token")), &token);
+    const bool has_token = pg::read_digits(pg::scalar_text(member_of(value, "token")), 18, &token);
     const bool has_wait = asked.type == jbvNull || element->read_wait(asked);
     const bool has_result = has_member(value, "result");
     if (has_token) element->set(Column::token, Int64GetDatum(token));

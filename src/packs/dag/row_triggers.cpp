@@ -130,23 +130,10 @@ bool is_operators(const StepUpdate& step) {
                                     (step.is("complete") && !step.was("enqueued_for_orchestration")));
 }
 
-struct Changes {
-    int n = 0;
-    int columns[3];
-    Datum values[3];
-    bool nulls[3];
-
-    void set(AttrNumber column, Datum value, bool null = false) {
-        columns[n] = column;
-        values[n] = value;
-        nulls[n++] = null;
-    }
-};
-
 // The row with the columns of the state that it enters.
 HeapTuple entered(const StepUpdate& step, HeapTuple row, TupleDesc descriptor) {
     if (!step.changes_state()) return row;
-    Changes changes;
+    pg::Changes<3> changes;
     const bool reports_error = step.is("enqueued_as_error_for_orchestration");
     if (step.is("in_progress")) {
         changes.set(step.number(StepColumn::last_attempted_at), TimestampTzGetDatum(GetCurrentTimestamp()));
@@ -155,8 +142,7 @@ HeapTuple entered(const StepUpdate& step, HeapTuple row, TupleDesc descriptor) {
     } else if (reports_error || (step.is("waiting_for_retry") && !step.has(StepColumn::last_failure_at))) {
         changes.set(step.number(StepColumn::last_failure_at), TimestampTzGetDatum(GetCurrentTimestamp()));
     }
-    if (changes.n == 0) return row;
-    return heap_modify_tuple_by_cols(row, descriptor, changes.n, changes.columns, changes.values, changes.nulls);
+    return changes.made_in(row, descriptor);
 }
 
 HeapTuple check_step(const StepUpdate& step, HeapTuple row, TupleDesc descriptor, bool orchestrated) {
@@ -199,14 +185,6 @@ Written look_at_written(const TriggerData& trigger) {
     return written;
 }
 
-// Triggers look at the states before and after a statement, as if it took one transition.
-void check_one_by_one(const TriggerData& trigger, const char* table) {
-    if (!takes_list(trigger.tg_relation, Asking::trigger)) return;
-    throw pg::Failure(ERRCODE_FEATURE_NOT_SUPPORTED,
-                      std::string("rows of pawl_dag.") + table + " take one transition at a time",
-                      "The statement lists several events.", "one UPDATE for each event");
-}
-
 }  // namespace
 
 PAWL_FUNCTION(pawl_dag_steps_written) {
@@ -222,7 +200,7 @@ PAWL_FUNCTION(pawl_dag_steps_written) {
 PAWL_FUNCTION(pawl_dag_task_written) {
     TriggerData& trigger = pg::trigger_of(fcinfo, tasks);
     const bool orchestrated = dag::is_orchestrated();
-    if (!orchestrated) check_one_by_one(trigger, tasks.name);
+    if (!orchestrated) require_one_transition(trigger.tg_relation);
     return pg::call([&] {
         return PointerGetDatum(check_task(TaskUpdate(fcinfo, trigger, tasks), trigger.tg_newtuple, orchestrated));
     });
@@ -239,7 +217,7 @@ PAWL_FUNCTION(pawl_dag_task_changed) {
 PAWL_FUNCTION(pawl_dag_step_written) {
     TriggerData& trigger = pg::trigger_of(fcinfo, steps);
     const bool orchestrated = dag::is_orchestrated();
-    if (!orchestrated) check_one_by_one(trigger, steps.name);
+    if (!orchestrated) require_one_transition(trigger.tg_relation);
     return pg::call([&] {
         return PointerGetDatum(check_step(StepUpdate(fcinfo, trigger, steps), trigger.tg_newtuple,
                                           RelationGetDescr(trigger.tg_relation), orchestrated));

@@ -1,6 +1,7 @@
 // May ereport; owns nothing. Picks, of the atoms that a statement updated, those that came to an end, and hands them to
 // pawl_saga._follow_up. Most statements (a claim, a heartbeat, a counter) end none, and cost a look at their rows.
-#include "pg/bridge.hpp"
+#include "packs/saga/follow_ups.hpp"
+#include "pg/row_trigger.hpp"
 
 namespace pawl {
 
@@ -23,25 +24,12 @@ struct WorkerColumns {
     int timeout_at;
 };
 
-struct Atom {
-    pg_uuid_t flow;
-    int32 node;
-    Datum state;
-    Datum blockers;
-    Datum intention;
-    NullableDatum failure;
-};
-
-struct Ended {
-    Atom* atoms = nullptr;
-    int count = 0;
-    int room = 0;
-    bool by_duty = false;  // a failure among them is no report of its worker: a duty recorded it
-};
+using saga::Atom;
+using saga::Ended;
 
 int column(Relation table, const char* name, Oid type) {
     const int number = SPI_fnumber(RelationGetDescr(table), name);
-    if (number <= 0 || SPI_gettypeid(RelationGetDescr(table), number) != type)
+    if (number <= 0 || getBaseType(SPI_gettypeid(RelationGetDescr(table), number)) != type)
         ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
                         errmsg("table \"%s\" has no column \"%s\" of type %s", RelationGetRelationName(table), name,
                                format_type_be(type))));
@@ -86,17 +74,17 @@ Datum copied_text(TupleTableSlot* slot, int column) {
 }
 
 void add(Ended& ended, TupleTableSlot* slot, const Columns& columns) {
-    if (ended.count == ended.room) {
+    if (ended.n == ended.room) {
         ended.room = ended.room == 0 ? 8 : 2 * ended.room;
         const Size size = static_cast<Size>(ended.room) * sizeof(Atom);
         ended.atoms = static_cast<Atom*>(ended.atoms == nullptr ? MemoryContextAllocHuge(CurrentMemoryContext, size)
                                                                 : repalloc_huge(ended.atoms, size));
     }
-    Atom& atom = ended.atoms[ended.count++];
+    Atom& atom = ended.atoms[ended.n++];
     atom.flow = *DatumGetUUIDP(value(slot, columns.flow));
     atom.node = DatumGetInt32(value(slot, columns.node));
     atom.state = copied_text(slot, columns.state);
-    atom.blockers = value(slot, columns.blockers);
+    atom.blockers = DatumGetInt32(value(slot, columns.blockers));
     atom.intention = copied_text(slot, columns.intention);
     atom.failure.value = slot_getattr(slot, columns.failure, &atom.failure.isnull);
     if (!atom.failure.isnull) atom.failure.value = datumCopy(atom.failure.value, false, -1);
@@ -120,7 +108,8 @@ Ended ended_atoms(TriggerData* trigger, bool tasks) {
     tuplestore_select_read_pointer(trigger->tg_newtable, of_new);
     tuplestore_rescan(trigger->tg_oldtable);
     tuplestore_rescan(trigger->tg_newtable);
-    Ended ended;
+    Ended ended = {};
+    ended.tasks = tasks;
     while (tuplestore_gettupleslot(trigger->tg_newtable, true, false, after)) {
         if (!tuplestore_gettupleslot(trigger->tg_oldtable, true, false, before))
             ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("a statement has more new rows than old ones")));
@@ -144,46 +133,9 @@ int by_flow_and_node(const void* left, const void* right) {
     return order != 0 ? order : (a->node > b->node) - (a->node < b->node);
 }
 
-template <typename Value>
-Datum array_of(const Ended& ended, Oid type, Value value_of) {
-    auto* values = static_cast<Datum*>(palloc(static_cast<Size>(ended.count) * sizeof(Datum)));
-    auto* nulls = static_cast<bool*>(palloc(static_cast<Size>(ended.count) * sizeof(bool)));
-    for (int n = 0; n < ended.count; ++n) {
-        const NullableDatum found = value_of(ended.atoms[n]);
-        values[n] = found.value;
-        nulls[n] = found.isnull;
-    }
-    int16 length;
-    bool by_value;
-    char alignment;
-    get_typlenbyvalalign(type, &length, &by_value, &alignment);
-    int dimensions[] = {ended.count};
-    int bounds[] = {1};
-    return PointerGetDatum(construct_md_array(values, nulls, 1, dimensions, bounds, type, length, by_value, alignment));
-}
-
-NullableDatum given(Datum value) {
-    return {value, false};
-}
-
-// By OID, without a check of privileges: only the owner may call it otherwise.
-void follow_up(const Ended& ended, bool tasks) {
-    const Oid types[] = {UUIDARRAYOID, INT4ARRAYOID,  TEXTARRAYOID, INT4ARRAYOID,
-                         TEXTARRAYOID, JSONBARRAYOID, BOOLOID,      BOOLOID};
-    const Oid schema = get_namespace_oid("pawl_saga", false);
-    const Oid function =
-        GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum("_follow_up"),
-                        PointerGetDatum(buildoidvector(types, lengthof(types))), ObjectIdGetDatum(schema));
-    if (!OidIsValid(function))
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION), errmsg("function pawl_saga._follow_up does not exist")));
-    OidFunctionCall8(function,
-                     array_of(ended, UUIDOID, [](const Atom& atom) { return given(UUIDPGetDatum(&atom.flow)); }),
-                     array_of(ended, INT4OID, [](const Atom& atom) { return given(Int32GetDatum(atom.node)); }),
-                     array_of(ended, TEXTOID, [](const Atom& atom) { return given(atom.state); }),
-                     array_of(ended, INT4OID, [](const Atom& atom) { return given(atom.blockers); }),
-                     array_of(ended, TEXTOID, [](const Atom& atom) { return given(atom.intention); }),
-                     array_of(ended, JSONBOID, [](const Atom& atom) { return atom.failure; }), BoolGetDatum(tasks),
-                     BoolGetDatum(ended.by_duty));
+// By OID, without a check of privileges: nothing else calls it.
+void follow_up(Ended& ended) {
+    OidFunctionCall1(pg::function_of("pawl_saga", "_follow_up"), PointerGetDatum(&ended));
 }
 
 bool is_table(Oid relation, const char* name) {
@@ -214,9 +166,9 @@ PAWL_FUNCTION(pawl_saga_atoms_ended) {
                                    "tables"),
                             errhint("Drop the trigger.")));
         Ended ended = ended_atoms(trigger, tasks);
-        if (ended.count == 0) return;
-        qsort(ended.atoms, static_cast<std::size_t>(ended.count), sizeof(Atom), by_flow_and_node);
-        follow_up(ended, tasks);
+        if (ended.n == 0) return;
+        qsort(ended.atoms, static_cast<std::size_t>(ended.n), sizeof(Atom), by_flow_and_node);
+        follow_up(ended);
     });
     return PointerGetDatum(nullptr);
 }

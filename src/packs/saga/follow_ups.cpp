@@ -1,87 +1,176 @@
-// May ereport; owns nothing. See follow_ups.hpp. What is known of follow-ups is kept in a variable and not in a
-// setting, which any session could set.
+// May throw and may ereport. What follows from the ends of atoms: nodes next to them are counted down, in C++ with kept
+// plans; what nothing blocks any more is examined and failures are decided by pawl_saga._follow_on; flows in which
+// nothing more can be done end by pawl_saga._finish.
 #include "packs/saga/follow_ups.hpp"
 
-#include <utility>
+#include "fire/target.hpp"
+#include "packs/saga/counts.hpp"
+#include "packs/saga/following.hpp"
+#include "pg/row_trigger.hpp"
+#include "pg/spi.hpp"
 
-#include "pg/arguments.hpp"
-
-namespace pawl {
+namespace pawl::saga {
 
 namespace {
 
-Following following;
+constexpr const char* flows_at_rest =
+    "SELECT array_agg(f.flow_uuid) FROM pawl_saga.flows f WHERE f.flow_uuid = ANY ($1) "
+    "AND f.state IN ('RUNNING', 'SUSPENDING') AND NOT EXISTS (SELECT FROM pawl_saga.tasks t "
+    "WHERE t.flow_uuid = f.flow_uuid AND (t.state = 'RUNNING' OR t.state = 'REVERTING' OR (t.due_at IS NULL "
+    "AND t.state = ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}'::text[]))))";
 
-void end_of_transaction(XactEvent event, void*) {
-    if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE) following = {};
+bool is(Datum value, std::string_view word) {
+    return pg::view(DatumGetTextPP(value)) == word;
 }
 
-// What began in a subtransaction goes on in its parent, or ends with it.
-void end_in(SubTransactionId& began, SubXactEvent event, SubTransactionId mine, SubTransactionId parent) {
-    if (began != mine) return;
-    if (event == SUBXACT_EVENT_COMMIT_SUB) began = parent;
-    if (event == SUBXACT_EVENT_ABORT_SUB) began = InvalidSubTransactionId;
+bool is_reverted(const Atom& atom) {
+    return atom.blockers == 0 && is(atom.state, "REVERTED") && is(atom.intention, "REVERT");
 }
 
-void end_of_subtransaction(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void*) {
-    end_in(following.outermost, event, mine, parent);
-    end_in(following.left_in, event, mine, parent);
+bool is_done(const Atom& atom) {
+    return atom.blockers == 0 && (is(atom.state, "SUCCESS") || is(atom.state, "IGNORE")) &&
+           (is(atom.intention, "EXECUTE") || is(atom.intention, "IGNORE"));
 }
 
-// The callbacks stay registered until the session ends.
-void watch_transactions() {
-    static bool watching = false;
-    if (watching) return;
-    pg::call([] {
-        RegisterXactCallback(end_of_transaction, nullptr);
-        RegisterSubXactCallback(end_of_subtransaction, nullptr);
-    });
-    watching = true;
+template <typename Value>
+Datum array_of_atoms(const Ended& ended, Oid type, Value value) {
+    auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * ended.n));
+    for (int i = 0; i < ended.n; ++i) values[i] = value(ended.atoms[i]);
+    return pg::array_of(values, ended.n, type);
+}
+
+Datum failures_of(const Ended& ended) {
+    auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * ended.n));
+    auto* nulls = static_cast<bool*>(palloc(sizeof(bool) * ended.n));
+    for (int i = 0; i < ended.n; ++i) {
+        values[i] = ended.atoms[i].failure.value;
+        nulls[i] = ended.atoms[i].failure.isnull;
+    }
+    return pg::array_of(values, ended.n, JSONBOID, nulls);
+}
+
+// What follows from the ends of some atoms. Ereports; runs inside SPI.
+class FollowUp {
+public:
+    FollowUp(const Ended& ended, Binding& plans) : ended_(ended), plans_(plans) {}
+
+    // The outermost follow-up locks the flows, which another transaction may just be changing.
+    void find_flows(bool outermost) {
+        const Datum keys = array_of_atoms(ended_, UUIDOID, [](const Atom& atom) { return UUIDPGetDatum(&atom.flow); });
+        flows_ = read_flows(keys, outermost ? Rows::locked : Rows::read, plans_);
+    }
+
+    // All is counted before a node is examined, which can count its flow anew, or hold it.
+    void count(Intent& intent) {
+        pass(Way::forward, atoms_that(is_done), flows_, plans_, intent, ready_);
+        pass(Way::backward, atoms_that(is_reverted), flows_, plans_, intent, ready_);
+    }
+
+    void go_on() {
+        const bool failed =
+            any([](const Atom& atom) { return is(atom.state, "FAILURE") || is(atom.state, "REVERT_FAILURE"); });
+        // an atom that finished after it was decided that it is reverted
+        const bool late = any([](const Atom& atom) { return is(atom.intention, "REVERT"); }) &&
+                          any([](const Atom& atom) { return is(atom.state, "SUCCESS") || is(atom.state, "FAILURE"); });
+        if (ready_.n == 0 && !failed && !late) return;
+        // by OID, without a check of privileges: only the owner may call it otherwise
+        OidFunctionCall9(pg::function_of("pawl_saga", "_follow_on"),
+                         array_of_atoms(ended_, UUIDOID, [](const Atom& atom) { return UUIDPGetDatum(&atom.flow); }),
+                         array_of_atoms(ended_, INT4OID, [](const Atom& atom) { return Int32GetDatum(atom.node); }),
+                         array_of_atoms(ended_, TEXTOID, [](const Atom& atom) { return atom.state; }),
+                         array_of_atoms(ended_, TEXTOID, [](const Atom& atom) { return atom.intention; }),
+                         failures_of(ended_), BoolGetDatum(ended_.tasks), BoolGetDatum(ended_.by_duty), ready_flows(),
+                         ready_nodes());
+        for (int i = 0; i < ready_.n; ++i) ready_.items[i].flow->began = false;
+        if (failed || (late && !ended_.tasks))
+            for (int i = 0; i < flows_.n; ++i) flows_.items[i].began = false;
+    }
+
+    // Ends flows in which nothing can be claimed and nothing is in progress.
+    void finish() {
+        auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * Max(flows_.n, 1)));
+        int n = 0;
+        for (int i = 0; i < flows_.n; ++i)
+            if (!flows_.items[i].began) values[n++] = UUIDPGetDatum(&flows_.items[i].id);
+        if (n == 0) return;
+        Parameters parameters = {};
+        parameters.add(UUIDARRAYOID, pg::array_of(values, n, UUIDOID));
+        run_planned(plans_, flows_at_rest, parameters, Order::sorted);
+        bool null;
+        const Datum flows = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null);
+        if (!null) OidFunctionCall1(pg::function_of("pawl_saga", "_finish"), flows);
+    }
+
+private:
+    template <typename Condition>
+    bool any(Condition condition) const {
+        for (int i = 0; i < ended_.n; ++i)
+            if (condition(ended_.atoms[i])) return true;
+        return false;
+    }
+
+    // Of flows that go on.
+    template <typename Condition>
+    Nodes atoms_that(Condition condition) const {
+        Nodes nodes = {};
+        for (int i = 0; i < ended_.n; ++i) {
+            const Atom& atom = ended_.atoms[i];
+            Flow* flow = flows_.find(atom.flow);
+            if (flow != nullptr && flow->open && condition(atom)) nodes.add(flow, atom.node);
+        }
+        return nodes;
+    }
+
+    Datum ready_flows() const {
+        auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * Max(ready_.n, 1)));
+        for (int i = 0; i < ready_.n; ++i) values[i] = UUIDPGetDatum(&ready_.items[i].flow->id);
+        return pg::array_of(values, ready_.n, UUIDOID);
+    }
+
+    Datum ready_nodes() const {
+        auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * Max(ready_.n, 1)));
+        for (int i = 0; i < ready_.n; ++i) values[i] = Int32GetDatum(ready_.items[i].number);
+        return pg::array_of(values, ready_.n, INT4OID);
+    }
+
+    const Ended& ended_;
+    Binding& plans_;
+    Flows flows_ = {};
+    Nodes ready_ = {};
+};
+
+// Users' functions are not called where they could stop other flows than their own.
+bool concerns_several_flows(const Ended& ended) {
+    return memcmp(&ended.atoms[0].flow, &ended.atoms[ended.n - 1].flow, UUID_LEN) != 0;
 }
 
 }  // namespace
 
-Following suspend_following() noexcept {
-    return std::exchange(following, Following{});
-}
-
-void resume_following(Following suspended) noexcept {
-    following = suspended;
-}
-
-// pawl_saga._follow(leave_questions): true if no other follow-up runs. Only the owner may call it: its follow-ups are
-// SECURITY DEFINER.
-PAWL_FUNCTION(pawl_saga_follow) {
-    pg::require(fcinfo, 0, "leave_questions");
-    watch_transactions();
-    const bool outermost = following.outermost == InvalidSubTransactionId;
-    if (outermost) {
-        following.outermost = GetCurrentSubTransactionId();
-        following.leaves_questions = false;
+// pawl_saga._follow_up(internal): the argument is an Ended.
+PAWL_FUNCTION(pawl_saga_follow_up) {
+    const auto& ended = *reinterpret_cast<const Ended*>(PG_GETARG_POINTER(0));
+    const bool outermost = begin_following(concerns_several_flows(ended));
+    const Oid table = pg::call([] { return get_relname_relid("tasks", get_namespace_oid("pawl_saga", false)); });
+    const Target tasks = open_target(table, "state");
+    FollowUp follow_up(ended, *tasks.binding);
+    {
+        Intent intent = {};
+        intent.any_token = true;
+        const IntentScope scope(intent);
+        pg::call([&] {
+            SPI_connect();
+            follow_up.find_flows(outermost);
+            follow_up.count(intent);
+        });
     }
-    following.leaves_questions |= PG_GETARG_BOOL(0);
-    return BoolGetDatum(outermost);
-}
-
-// pawl_saga._followed()
-PAWL_FUNCTION(pawl_saga_followed) {
-    following.outermost = InvalidSubTransactionId;
-    following.leaves_questions = false;
+    pg::call([&] {
+        follow_up.go_on();
+        if (outermost) follow_up.finish();
+        SPI_finish();
+        close_target(tasks);
+    });
+    if (outermost) end_following();
     return static_cast<Datum>(0);
 }
 
-// pawl_saga._leave_questions(leave): until it is called with false, or the subtransaction is rolled back, or the
-// transaction ends.
-PAWL_FUNCTION(pawl_saga_leave_questions) {
-    pg::require(fcinfo, 0, "leave");
-    watch_transactions();
-    following.left_in = PG_GETARG_BOOL(0) ? GetCurrentSubTransactionId() : InvalidSubTransactionId;
-    return static_cast<Datum>(0);
-}
-
-// pawl_saga._leaves_questions()
-PAWL_FUNCTION(pawl_saga_leaves_questions) {
-    return BoolGetDatum(following.leaves_questions || following.left_in != InvalidSubTransactionId);
-}
-
-}  // namespace pawl
+}  // namespace pawl::saga

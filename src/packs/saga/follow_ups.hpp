@@ -1,23 +1,27 @@
-// Does not throw and does not ereport; owns nothing. Which follow-up of a flow's state changes is the outermost: it
-// completes the flow.
+// Constants and types. The atoms that a statement brought to an end, and where what follows from it is found.
 #pragma once
 
 #include "pg/postgres.hpp"
 
-namespace pawl {
+namespace pawl::saga {
 
-// What the backend knows of the follow-ups under way.
-struct Following {
-    // The subtransaction in which the outermost follow-up began; invalid: none runs.
-    SubTransactionId outermost = InvalidSubTransactionId;
-    // It leaves questions to users' functions for later.
-    bool leaves_questions = false;
-    // The subtransaction in which pawl_saga._leave_questions(true) was called; invalid: it was not.
-    SubTransactionId left_in = InvalidSubTransactionId;
+// A task or a retry that came to an end, with what its follow-ups read of it.
+struct Atom {
+    pg_uuid_t flow;
+    int32 node;
+    Datum state;
+    int32 blockers;
+    Datum intention;
+    NullableDatum failure;
 };
 
-// While a user's function runs, its state changes have an outermost follow-up of their own.
-Following suspend_following() noexcept;
-void resume_following(Following suspended) noexcept;
+// Ordered by flow and node.
+struct Ended {
+    Atom* atoms;
+    int n;
+    int room;
+    bool tasks;    // else retries
+    bool by_duty;  // a failure among them is no report of its worker: a duty recorded it
+};
 
-}  // namespace pawl
+}  // namespace pawl::saga

@@ -2,7 +2,7 @@
 // calls a user's function.
 #include "packs/saga/saga.hpp"
 
-#include "packs/saga/follow_ups.hpp"
+#include "packs/saga/following.hpp"
 #include "pg/arguments.hpp"
 #include "session/definer.hpp"
 #include "session/rights.hpp"

@@ -1,0 +1,243 @@
+// May throw and may ereport: pawl_saga.claim, which claims tasks for a worker, and what a worker is told of them.
+#include "work/claim.hpp"
+
+#include "pg/row_trigger.hpp"
+#include "pg/spi.hpp"
+#include "pg/sqlstate.hpp"
+
+namespace pawl::saga {
+
+namespace {
+
+// Of a queue: whether tasks without a worker are to be reverted, others have lost theirs, and whether tasks are to be
+// reverted. That is looked up first: among very many that are to be executed a claim would look for them one by one.
+constexpr const char* look_at_queue =
+    "SELECT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = $1 AND t.worker IS NULL AND t.state = 'RUNNING' "
+    "AND t.intention = 'REVERT'), EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = $1 AND t.worker IS NULL "
+    "AND (t.state = 'RUNNING' OR t.state = 'REVERTING')), EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = $1 "
+    "AND t.due_at IS NULL AND t.state = ANY ('{SUCCESS,FAILURE,REVERT_FAILURE}'::text[]))";
+
+constexpr const char* take_lost = "SELECT t.* FROM pawl_saga._take_lost($1, $2, $3, $4) t";
+
+// Parameters: flows, nodes, and which of them are to be reverted.
+#define DESCRIBE                                                                                                     \
+    "SELECT CASE WHEN EXISTS (SELECT FROM pawl_saga.parameters p JOIN pawl_saga.flows f "                            \
+    "ON f.definition_uuid = p.definition_uuid WHERE f.flow_uuid = r.flow AND p.node = r.node) "                      \
+    "THEN pawl_saga.arguments(r.flow, r.node) ELSE '{}' END, CASE WHEN r.reverting THEN pawl_saga.failures(r.flow) " \
+    "END "
+constexpr RowsStatement describe = {DESCRIBE
+                                    "FROM unnest($1, $2, $3) WITH ORDINALITY r(flow, node, reverting, n) ORDER BY r.n",
+                                    DESCRIBE "FROM (SELECT ($1)[1], ($2)[1], ($3)[1]) r(flow, node, reverting)"};
+#undef DESCRIBE
+
+struct Queue {
+    bool has_orphans;
+    bool has_lost;
+    bool has_reverts;
+};
+
+// Rows of pawl_saga.tasks.
+struct Claimed {
+    TupleDesc descriptor;
+    HeapTuple* rows;
+    int n;
+};
+
+Oid tasks_table() {
+    return get_relname_relid("tasks", get_namespace_oid("pawl_saga", false));
+}
+
+Target open_tasks() {
+    return open_work(pg::call([] { return tasks_table(); }), "state");
+}
+
+// A column of a claimed task.
+NullableDatum column_of(const Claimed& claimed, int row, const char* name) {
+    const int number = SPI_fnumber(claimed.descriptor, name);
+    if (number <= 0)
+        ereport(ERROR,
+                (errcode(ERRCODE_UNDEFINED_COLUMN), errmsg("column \"%s\" of table \"tasks\" does not exist", name)));
+    NullableDatum found;
+    found.value = heap_getattr(claimed.rows[row], number, claimed.descriptor, &found.isnull);
+    return found;
+}
+
+bool is_reverted(const Claimed& claimed, int row) {
+    return pg::view(DatumGetTextPP(column_of(claimed, row, "state").value)) != "RUNNING";
+}
+
+// Puts what a worker is told of tasks into the result. Ereports; runs inside SPI.
+void answer(const Claimed& claimed, Binding& plans, ReturnSetInfo* result) {
+    if (claimed.n == 0) return;
+    auto column = [&](Oid type, auto value) {
+        auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * claimed.n));
+        for (int i = 0; i < claimed.n; ++i) values[i] = value(i);
+        return pg::array_of(values, claimed.n, type);
+    };
+    Parameters parameters = {};
+    parameters.add(UUIDARRAYOID, column(UUIDOID, [&](int i) { return column_of(claimed, i, "flow_uuid").value; }));
+    parameters.add(INT4ARRAYOID, column(INT4OID, [&](int i) { return column_of(claimed, i, "node").value; }));
+    parameters.add(BOOLARRAYOID, column(BOOLOID, [&](int i) { return BoolGetDatum(is_reverted(claimed, i)); }));
+    run_planned(plans, describe, claimed.n, parameters);
+    SPITupleTable* described = SPI_tuptable;
+    for (int i = 0; i < claimed.n; ++i) {
+        auto of = [&](const char* name) { return column_of(claimed, i, name); };
+        auto said = [&](int number) {
+            NullableDatum found;
+            found.value = SPI_getbinval(described->vals[i], described->tupdesc, number, &found.isnull);
+            return found;
+        };
+        const bool reverts = is_reverted(claimed, i);
+        const NullableDatum handler = reverts && !of("revert").isnull ? of("revert") : of("execute");
+        const NullableDatum action = {CStringGetTextDatum(reverts ? "revert" : "execute"), false};
+        const NullableDatum all[] = {of("flow_uuid"), of("node"),  of("name"),        action,
+                                     handler,         of("token"), said(1),           of("result"),
+                                     of("failure"),   said(2),     of("traceparent"), of("tracestate")};
+        Datum values[lengthof(all)];
+        bool nulls[lengthof(all)];
+        for (std::size_t k = 0; k < lengthof(all); ++k) {
+            values[k] = all[k].value;
+            nulls[k] = all[k].isnull;
+        }
+        tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+    }
+}
+
+// What a worker asks for. Ereports.
+struct Asked {
+    text* processor;
+    text* queue;
+    int batch;
+    const Interval* lease;
+
+    void add_to(Parameters& parameters, int most) const {
+        parameters.add(TEXTOID, PointerGetDatum(processor));
+        parameters.add(TEXTOID, PointerGetDatum(queue));
+        parameters.add(INT4OID, Int32GetDatum(most));
+        parameters.add(INTERVALOID, IntervalPGetDatum(lease), lease == nullptr);
+    }
+};
+
+Queue look_at(const Asked& asked, Binding& plans) {
+    Parameters parameters = {};
+    parameters.add(TEXTOID, PointerGetDatum(asked.queue));
+    run_planned(plans, look_at_queue, parameters, Order::sorted);
+    return {DatumGetBool(pg::value_of(SPI_tuptable, 0, 1)), DatumGetBool(pg::value_of(SPI_tuptable, 0, 2)),
+            DatumGetBool(pg::value_of(SPI_tuptable, 0, 3))};
+}
+
+// Sees to what lost workers left, and puts the tasks that the worker gets of it into `rows`.
+Queue take_over(const Asked& asked, Tuplestorestate* rows) {
+    const Target tasks = open_tasks();
+    return pg::call([&] {
+        SPI_connect();
+        const Queue queue = look_at(asked, *tasks.binding);
+        if (queue.has_orphans)
+            OidFunctionCall2(pg::function_of("pawl_saga", "_record_orphans"), PointerGetDatum(asked.processor),
+                             PointerGetDatum(asked.queue));
+        if (queue.has_lost) {
+            Parameters parameters = {};
+            asked.add_to(parameters, asked.batch);
+            run_planned(*tasks.binding, take_lost, parameters, Order::sorted);
+            for (uint64 i = 0; i < SPI_processed; ++i) tuplestore_puttuple(rows, SPI_tuptable->vals[i]);
+        }
+        SPI_finish();
+        close_target(tasks);
+        return queue;
+    });
+}
+
+void claim_by(const char* event, const Asked& asked, Tuplestorestate* rows) {
+    const int most = asked.batch - static_cast<int>(tuplestore_tuple_count(rows));
+    if (most <= 0) return;
+    ClaimRequest request = {};
+    request.target = open_tasks();
+    request.event = pg::call([&] { return cstring_to_text(event); });
+    request.processor = asked.processor;
+    request.lease = asked.lease;
+    request.batch = most;
+    request.queue = asked.queue;
+    claim_next(request, rows);
+}
+
+Claimed rows_of(Tuplestorestate* rows, TupleDesc descriptor) {
+    const auto n = static_cast<int>(tuplestore_tuple_count(rows));
+    Claimed claimed = {descriptor, static_cast<HeapTuple*>(palloc(sizeof(HeapTuple) * Max(n, 1))), 0};
+    TupleTableSlot* slot = MakeSingleTupleTableSlot(descriptor, &TTSOpsMinimalTuple);
+    tuplestore_rescan(rows);
+    while (tuplestore_gettupleslot(rows, true, false, slot)) claimed.rows[claimed.n++] = ExecCopySlotHeapTuple(slot);
+    ExecDropSingleTupleTableSlot(slot);
+    return claimed;
+}
+
+Asked arguments_of(FunctionCallInfo fcinfo) {
+    Asked asked = {};
+    asked.batch = batch_argument(fcinfo, 2);
+    asked.lease = lease_argument(fcinfo, 3);
+    if (!PG_ARGISNULL(0)) asked.processor = pg::text_argument(fcinfo, 0);
+    if (asked.processor == nullptr || pg::view(asked.processor).empty())
+        throw pg::Failure(sqlstate::not_the_owner, "no processor given", {}, "processor => '...'");
+    pg::require(fcinfo, 1, "queue");
+    asked.queue = pg::text_argument(fcinfo, 1);
+    if (pg::view(asked.queue) == "sql:" && !pg::call([] { return pg::answer_of("pawl_saga", "_runs_sql"); }))
+        throw pg::Failure(ERRCODE_INSUFFICIENT_PRIVILEGE, "permission denied to claim from the queue \"sql:\"",
+                          "Its tasks are SQL functions; only roles that may run these claim them.",
+                          "select * from pawl_saga.run_sql_tasks()");
+    return asked;
+}
+
+}  // namespace
+
+// The setting pawl.processor keeps the name until the transaction ends.
+PAWL_FUNCTION(pawl_saga_claim) {
+    const Asked asked = arguments_of(fcinfo);
+    Tuplestorestate* rows = pg::call([&] {
+        pg::materialize(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+        set_config_option("pawl.processor", text_to_cstring(asked.processor), PGC_USERSET, PGC_S_SESSION,
+                          GUC_ACTION_LOCAL, true, 0, false);
+        return tuplestore_begin_heap(false, false, work_mem);
+    });
+    const Queue queue = take_over(asked, rows);
+    if (queue.has_reverts) claim_by("revert", asked, rows);
+    claim_by("execute", asked, rows);
+    const Target tasks = open_tasks();
+    pg::call([&] {
+        SPI_connect();
+        answer(rows_of(rows, RelationGetDescr(tasks.relation)), *tasks.binding,
+               reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo));
+        SPI_finish();
+        close_target(tasks);
+        tuplestore_end(rows);
+    });
+    return static_cast<Datum>(0);
+}
+
+// pawl_saga._as_claimed(tasks)
+PAWL_FUNCTION(pawl_saga_as_claimed) {
+    const Target tasks = open_tasks();
+    pg::call([&] {
+        SPI_connect();
+        Datum* values;
+        bool* nulls;
+        Claimed claimed = {RelationGetDescr(tasks.relation), nullptr, 0};
+        ArrayType* array = PG_GETARG_ARRAYTYPE_P(0);
+        deconstruct_array(array, ARR_ELEMTYPE(array), -1, false, TYPALIGN_DOUBLE, &values, &nulls, &claimed.n);
+        claimed.rows = static_cast<HeapTuple*>(palloc(sizeof(HeapTuple) * Max(claimed.n, 1)));
+        int kept = 0;
+        for (int i = 0; i < claimed.n; ++i) {
+            if (nulls[i]) continue;
+            HeapTupleHeader row = DatumGetHeapTupleHeader(values[i]);
+            HeapTupleData tuple = {};
+            tuple.t_len = HeapTupleHeaderGetDatumLength(row);
+            tuple.t_data = row;
+            claimed.rows[kept++] = heap_copytuple(&tuple);
+        }
+        claimed.n = kept;
+        answer(claimed, *tasks.binding, pg::materialize(fcinfo, MAT_SRF_USE_EXPECTED_DESC));
+        SPI_finish();
+        close_target(tasks);
+    });
+    return static_cast<Datum>(0);
+}
+
+}  // namespace pawl::saga

@@ -1,0 +1,31 @@
+// May ereport; owns nothing. Counts atoms as done or undone: the nodes next to them wait for less.
+#pragma once
+
+#include "guard/intent.hpp"
+#include "packs/saga/flows.hpp"
+
+namespace pawl::saga {
+
+struct Node {
+    Flow* flow;
+    int32 number;
+};
+
+struct Nodes {
+    Node* items;
+    int n;
+    int room;
+
+    void add(Flow* flow, int32 number);
+};
+
+// Forward, a node waits for those directly before it; backward, for those directly behind it.
+enum class Way { forward, backward };
+
+// Counts the nodes as done (forward) or undone (backward), wave by wave, for any number of flows; the arrays must be in
+// the current memory context. Adds nodes that are to be examined to `ready`, and sets `began` of flows. Begins nothing
+// itself: what begins can fail, and then its flow is counted anew from states that later waves would count twice.
+// `plans`: where the plans of its statements are kept. `intent` must be the current one. Must run inside SPI.
+void pass(Way way, Nodes passed, const Flows& flows, Binding& plans, Intent& intent, Nodes& ready);
+
+}  // namespace pawl::saga

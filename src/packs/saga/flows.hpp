@@ -1,0 +1,30 @@
+// May ereport; owns nothing. The flows that a function works with.
+#pragma once
+
+#include "fire/plans.hpp"
+
+namespace pawl::saga {
+
+// A flow as it was when its row was read.
+struct Flow {
+    pg_uuid_t id;
+    pg_uuid_t definition;
+    bool open;    // RUNNING or SUSPENDING
+    bool begins;  // RUNNING and not broken: what is ready in it can be begun
+    bool began;   // set by what counts its nodes: something in it can be claimed now
+};
+
+// Flows, in the order of their keys.
+struct Flows {
+    Flow* items;
+    int n;
+
+    Flow* find(const pg_uuid_t& id) const;  // null: it is none of them
+};
+
+// Reads the flows with these keys (uuid[]). locked: and locks their rows, in this order. `plans`: where the plan is
+// kept. Must run inside SPI.
+enum class Rows { read, locked };
+Flows read_flows(Datum keys, Rows rows, Binding& plans);
+
+}  // namespace pawl::saga

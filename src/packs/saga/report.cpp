@@ -1,0 +1,285 @@
+// May throw and may ereport: pawl_saga.report, which records what workers say of their tasks.
+#include <algorithm>
+
+#include "fire/target.hpp"
+#include "guard/intent.hpp"
+#include "packs/saga/flows.hpp"
+#include "packs/saga/report_elements.hpp"
+#include "pg/spi.hpp"
+#include "pg/sqlstate.hpp"
+
+namespace pawl::saga {
+
+namespace {
+
+// Parameters: flows, nodes, tokens and outcomes of tasks, the worker, and the time of the report. Only tasks that the
+// worker has are written. What makes a task its own stands in a CASE: as a condition it would imply that of the index
+// of leases, which seems the smallest where no task is leased when statistics are made.
+#define RECORD(state, columns, source)                                                                            \
+    "UPDATE pawl_saga.tasks t SET state = " state ", " columns " FROM " source                                    \
+    " r(flow, node, token, said) "                                                                                \
+    "WHERE t.flow_uuid = r.flow AND t.node = r.node AND CASE WHEN t.state = 'REVERTING' OR (t.state = 'RUNNING' " \
+    "AND r.said IS NOT NULL) THEN t.token = r.token AND t.worker = $5 AND (t.lease_until <= $6) IS NOT TRUE "     \
+    "ELSE false END RETURNING t.flow_uuid, t.node, t.state"
+#define MANY "unnest($1, $2, $3, $4)"
+#define ONE "(SELECT ($1)[1], ($2)[1], ($3)[1], ($4)[1])"
+#define RESULTS(source)                                                                        \
+    RECORD("CASE t.state WHEN 'RUNNING' THEN 'SUCCESS' ELSE 'REVERTED' END",                   \
+           "result = CASE t.state WHEN 'RUNNING' THEN r.said ELSE t.result END, "              \
+           "revert_result = CASE t.state WHEN 'RUNNING' THEN t.revert_result ELSE r.said END", \
+           source)
+#define FAILURES(source)                                                                         \
+    RECORD("CASE t.state WHEN 'RUNNING' THEN 'FAILURE' ELSE 'REVERT_FAILURE' END",               \
+           "failure = CASE t.state WHEN 'RUNNING' THEN r.said ELSE t.failure END, "              \
+           "revert_failure = CASE t.state WHEN 'RUNNING' THEN t.revert_failure ELSE r.said END", \
+           source)
+constexpr RowsStatement record_results = {RESULTS(MANY), RESULTS(ONE)};
+constexpr RowsStatement record_failures = {FAILURES(MANY), FAILURES(ONE)};
+#undef FAILURES
+#undef RESULTS
+#undef ONE
+#undef MANY
+#undef RECORD
+
+constexpr const char* lock_tasks =
+    "SELECT FROM unnest($1, $2) r(flow, node) CROSS JOIN LATERAL (SELECT FROM pawl_saga.tasks t "
+    "WHERE t.flow_uuid = r.flow AND t.node = r.node FOR NO KEY UPDATE) l";
+
+// With whether each outcome is a failure as a seventh parameter.
+constexpr const char* find_verdicts =
+    "SELECT v.n, v.state, v.problem FROM pawl_saga._verdicts($1, $2, $3, $4, $5, $6, $7) v";
+
+constexpr const char* record_flows =
+    "SELECT r.flow_uuid, r.node, r.ok, r.state, r.problem FROM pawl_saga._report_flows($1, $2) r";
+
+// Some elements, for different tasks.
+struct Part {
+    Element** items;
+    int n;
+};
+
+void answer(ReturnSetInfo* result, const Element& element) {
+    const char* problem = element.problem != nullptr ? element.problem : element.rejected;
+    const bool again = problem != nullptr && strcmp(problem, "again") == 0;
+    const bool ok = problem == nullptr || again;
+    Datum values[] = {UUIDPGetDatum(&element.flow), Int32GetDatum(element.node), BoolGetDatum(ok), element.state,
+                      ok ? static_cast<Datum>(0) : CStringGetTextDatum(problem)};
+    bool nulls[] = {!element.has_flow, !element.has_node, false, element.state == 0, ok};
+    tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+// Records the sound elements of a report. Ereports; runs inside SPI.
+class Recording {
+public:
+    Recording(Binding& tasks, text* worker, Intent& intent) : tasks_(tasks), worker_(worker), intent_(intent) {}
+
+    // Flows first, then tasks: all functions that decide lock in this order. From then on it is one time, so that no
+    // lease expires between check and state change. Of several elements for one task each is checked after the one
+    // before it.
+    void record(const Elements& elements) {
+        read_flows(column({elements.by_task, elements.sound}, UUIDOID,
+                          [](const Element& element) { return UUIDPGetDatum(&element.flow); }),
+                   Rows::locked, tasks_);
+        intent_.at = GetCurrentTimestamp();
+        Part part = {static_cast<Element**>(palloc(sizeof(Element*) * Max(elements.sound, 1))), 0};
+        int turn = 0;
+        do {
+            part.n = 0;
+            for (int i = 0; i < elements.sound; ++i)
+                if (elements.by_task[i]->turn == turn) part.items[part.n++] = elements.by_task[i];
+            if (part.n > 0) record(part);
+            ++turn;
+        } while (part.n > 0);
+    }
+
+private:
+    // Results at once, and each failure alone, because a decision follows from it: in the order of the report.
+    void record(const Part& part) {
+        Part results = {static_cast<Element**>(palloc(sizeof(Element*) * part.n)), 0};
+        for (int i = 0; i < part.n; ++i)
+            if (!part.items[i]->failed) results.items[results.n++] = part.items[i];
+        Part failures = {static_cast<Element**>(palloc(sizeof(Element*) * part.n)), 0};
+        for (int i = 0; i < part.n; ++i)
+            if (part.items[i]->failed) failures.items[failures.n++] = part.items[i];
+        if (part.n > 1 && failures.n > 0) lock(part);
+        std::sort(failures.items, failures.items + failures.n);
+        bool recorded = results.n == 0;
+        const Element* first_result = recorded ? nullptr : *std::min_element(results.items, results.items + results.n);
+        for (int i = 0; i < failures.n; ++i) {
+            if (!recorded && first_result < failures.items[i]) {
+                write(record_results, results);
+                recorded = true;
+            }
+            write(record_failures, {failures.items + i, 1});
+        }
+        if (!recorded) write(record_results, results);
+        look_at(part);
+    }
+
+    void lock(const Part& part) {
+        Parameters parameters = {};
+        add_keys(part, parameters);
+        run_planned(tasks_, lock_tasks, parameters, Order::sorted);
+    }
+
+    void write(const RowsStatement& statement, const Part& part) {
+        Parameters parameters = {};
+        add_outcomes(part, parameters);
+        const int n = static_cast<int>(run_planned(tasks_, statement, part.n, parameters));
+        SPITupleTable* written = SPI_tuptable;
+        for (int i = 0; i < n; ++i) {
+            Element* element =
+                find(part, *DatumGetUUIDP(pg::value_of(written, i, 1)), DatumGetInt32(pg::value_of(written, i, 2)));
+            element->recorded = true;
+            element->state = pg::value_of(written, i, 3);
+        }
+    }
+
+    // Why elements were not recorded, and in what state their tasks are. A task that has succeeded stays so; of others
+    // the retry that decides may have begun anew.
+    void look_at(const Part& part) {
+        Part seen = {static_cast<Element**>(palloc(sizeof(Element*) * part.n)), 0};
+        for (int i = 0; i < part.n; ++i) {
+            const Element& element = *part.items[i];
+            if (!element.recorded || pg::view(DatumGetTextPP(element.state)) != "SUCCESS")
+                seen.items[seen.n++] = part.items[i];
+        }
+        if (seen.n == 0) return;
+        Parameters parameters = {};
+        add_outcomes(seen, parameters);
+        parameters.add(BOOLARRAYOID,
+                       column(seen, BOOLOID, [](const Element& element) { return BoolGetDatum(element.failed); }));
+        const int n = static_cast<int>(run_planned(tasks_, find_verdicts, parameters, Order::sorted));
+        SPITupleTable* found = SPI_tuptable;
+        for (int i = 0; i < n; ++i) {
+            Element& element = *seen.items[DatumGetInt64(pg::value_of(found, i, 1)) - 1];
+            element.state = pg::value_of(found, i, 2);
+            if (!element.recorded) element.rejected = SPI_getvalue(found->vals[i], found->tupdesc, 3);
+        }
+    }
+
+    template <typename Value>
+    static Datum column(const Part& part, Oid type, Value value) {
+        auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * Max(part.n, 1)));
+        for (int i = 0; i < part.n; ++i) values[i] = value(*part.items[i]);
+        return pg::array_of(values, part.n, type);
+    }
+
+    static void add_keys(const Part& part, Parameters& parameters) {
+        parameters.add(UUIDARRAYOID,
+                       column(part, UUIDOID, [](const Element& element) { return UUIDPGetDatum(&element.flow); }));
+        parameters.add(INT4ARRAYOID,
+                       column(part, INT4OID, [](const Element& element) { return Int32GetDatum(element.node); }));
+    }
+
+    void add_outcomes(const Part& part, Parameters& parameters) const {
+        add_keys(part, parameters);
+        parameters.add(INT8ARRAYOID,
+                       column(part, INT8OID, [](const Element& element) { return Int64GetDatum(element.token); }));
+        auto* said = static_cast<Datum*>(palloc(sizeof(Datum) * part.n));
+        auto* nulls = static_cast<bool*>(palloc(sizeof(bool) * part.n));
+        for (int i = 0; i < part.n; ++i) {
+            said[i] = part.items[i]->said.value;
+            nulls[i] = part.items[i]->said.isnull;
+        }
+        parameters.add(JSONBARRAYOID, pg::array_of(said, part.n, JSONBOID, nulls));
+        parameters.add(TEXTOID, PointerGetDatum(worker_));
+        parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(intent_.at));
+    }
+
+    static Element* find(const Part& part, const pg_uuid_t& flow, int32 node) {
+        return *std::lower_bound(part.items, part.items + part.n, node, [&](const Element* element, int32 wanted) {
+            const int order = memcmp(&element->flow, &flow, UUID_LEN);
+            return order != 0 ? order < 0 : element->node < wanted;
+        });
+    }
+
+    Binding& tasks_;
+    text* worker_;
+    Intent& intent_;
+};
+
+Target open_tasks() {
+    return open_target(pg::call([] { return get_relname_relid("tasks", get_namespace_oid("pawl_saga", false)); }),
+                       "state");
+}
+
+void record(FunctionCallInfo fcinfo, Elements& elements, text* worker) {
+    const Target tasks = open_tasks();
+    Intent intent = {};
+    intent.root = tasks.binding->root;
+    intent.column = NameStr(tasks.binding->column);
+    intent.any_token = true;
+    const IntentScope scope(intent);
+    pg::call([&] {
+        auto* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
+        SPI_connect();
+        Recording(*tasks.binding, worker, intent).record(elements);
+        for (int i = 0; i < elements.n; ++i)
+            if (elements.items[i].problem == nullptr) answer(result, elements.items[i]);
+        SPI_finish();
+        close_target(tasks);
+    });
+}
+
+// What follows from the report of one flow must not keep the results of others: with subtransactions, in SQL.
+void record_apart(FunctionCallInfo fcinfo, const Elements& elements, text* worker) {
+    const Target tasks = open_tasks();
+    pg::call([&] {
+        auto* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
+        SPI_connect();
+        Parameters parameters = {};
+        parameters.add(JSONBOID, sound_elements(elements));
+        parameters.add(TEXTOID, PointerGetDatum(worker));
+        run_planned(*tasks.binding, record_flows, parameters, Order::sorted);
+        for (uint64 i = 0; i < SPI_processed; ++i) tuplestore_puttuple(result->setResult, SPI_tuptable->vals[i]);
+        SPI_finish();
+        close_target(tasks);
+    });
+}
+
+// The elements of argument 0.
+Elements elements_argument(FunctionCallInfo fcinfo) {
+    Jsonb* results = PG_ARGISNULL(0) ? nullptr : pg::call([&] { return PG_GETARG_JSONB_P(0); });
+    if (results == nullptr || !JB_ROOT_IS_ARRAY(results) || JB_ROOT_IS_SCALAR(results))
+        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "results must be a JSON array", {},
+                          "[{\"flow_uuid\": \"...\", \"node\": 1, \"token\": 1, \"result\": {...}}, {\"flow_uuid\": "
+                          "\"...\", \"node\": 2, \"token\": 1, \"failure\": {\"message\": \"...\"}}]");
+    return pg::call([&] { return read_elements(results); });
+}
+
+}  // namespace
+
+// pawl_saga._report(results, worker): sound elements.
+PAWL_FUNCTION(pawl_saga_report_flow) {
+    Elements elements = elements_argument(fcinfo);
+    text* worker = pg::text_argument(fcinfo, 1);
+    pg::call([&] { pg::materialize(fcinfo, MAT_SRF_USE_EXPECTED_DESC); });
+    record(fcinfo, elements, worker);
+    return static_cast<Datum>(0);
+}
+
+PAWL_FUNCTION(pawl_saga_report) {
+    Elements elements = elements_argument(fcinfo);
+    text* processor = processor_setting();
+    text* worker = PG_ARGISNULL(1) ? processor : pg::text_argument(fcinfo, 1);
+    if (worker == nullptr) throw pg::Failure(sqlstate::not_the_owner, "no processor given", {}, "processor => '...'");
+    // what follows is the worker's doing, too
+    const int settings = pg::call([&] {
+        const int level = NewGUCNestLevel();
+        set_config_option("pawl.processor", text_to_cstring(worker), PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true,
+                          0, false);
+        auto* result = pg::materialize(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+        for (int i = 0; i < elements.n; ++i)
+            if (elements.items[i].problem != nullptr) answer(result, elements.items[i]);
+        return level;
+    });
+    if (concern_several_flows(elements))
+        record_apart(fcinfo, elements, worker);
+    else if (elements.sound > 0)
+        record(fcinfo, elements, worker);
+    pg::call([&] { AtEOXact_GUC(true, settings); });
+    return static_cast<Datum>(0);
+}
+
+}  // namespace pawl::saga
