@@ -38,7 +38,11 @@ set pawl.processor = 'one';
 insert into parcels select case when n % 2 = 0 then 'north' else 'South' end, n from generate_series(1, 600) n;
 insert into letters select generate_series(1, 20);
 update parcels set state = 'running' where id <= 580;
+-- taken before, and written again while they are owned: whichever entry counts shows in milliseconds
+select pg_sleep(0.02) \g /dev/null
+set pawl.event = 'touch';
 update parcels set state = 'running' where id between 100 and 200;
+reset pawl.event;
 -- the end of a batch is in the middle
 update parcels set state = 'done' where id <= 540;
 update letters set state = 'sent';
