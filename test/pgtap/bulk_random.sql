@@ -25,9 +25,9 @@ create table did (n int generated always as identity, what text, wrong text);
 -- One action that may happen at any time; a rejected one has changed nothing.
 create function anything(o uuid) returns text language plpgsql as $$
 declare what text := (array['advance', 'advance', 'advance', 'run', 'run', 'run', 'claim', 'claim', 'report', 'report',
-    'report', 'signal', 'signals', 'signals', 'due', 'due', 'expire', 'late',
+    'report', 'signal', 'signals', 'signals', 'due', 'due', 'expire', 'late', 'late', 'late',
                             'pause', 'resume', 'resume', 'resume', 'retry', 'retry', 'retry rows', 'fold', 'by hand',
-                            'undone'])[1 + floor(random() * 28)::int];
+                            'undone'])[1 + floor(random() * 30)::int];
 begin
     case what
         when 'advance' then perform from pawl_bulk.advance(1 + floor(random() * 20)::int);
@@ -50,7 +50,7 @@ begin
         perform from pawl.reap('pawl_bulk.work');
         when 'late' then
             update pawl_bulk.work set deadline_at = clock_timestamp()
-                where operation = o and deadline_at is not null and random() < 0.05;
+                where operation = o and deadline_at is not null and random() < 0.3;
             perform from pawl_bulk.time_out();
         when 'pause' then perform pawl_bulk.pause(o);
         when 'resume' then perform pawl_bulk.resume(o);
@@ -100,7 +100,7 @@ select setseed(0.42) is null as ok;
 \getenv long PAWL_LONG
 select set_config('random.long', (:'long' <> '')::text, false) is null as ok;
 do $$ declare long constant boolean := current_setting('random.long'); begin
-    for turn in 1 .. 60 loop
+    for turn in 1 .. 20 loop
         exit when turn > case when long then 3 else 2 end and (select count(*) > 200 from public.did)
             and (select count(*) > 0 from pawl_bulk.events where type = 'RetrySubmitted')
             and (select count(distinct to_state) = 6 from pawl_bulk.record_transitions)

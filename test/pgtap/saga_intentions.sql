@@ -59,6 +59,24 @@ select is_empty(
     where before <> from_intention$$, 'each begins where the one before ended');
 select is((select string_agg(distinct processor, ',') from pawl_saga.intentions), 'w', 'with the processor');
 
+-- A weaker decision does not take back one to revert: a fails when all around it is being reverted.
+select pawl_saga.define('{"flow": "linear", "name": "kept", "retry": {"retry": "Times", "name": "outer", "attempts": 2},
+    "children": [{"flow": "unordered", "name": "both", "children": [
+        {"flow": "linear", "name": "i", "retry": {"retry": "Times", "name": "inner", "attempts": 3},
+            "children": [{"task": "a"}]}, {"task": "b"}]}]}') \g /dev/null
+select pawl_saga.start('kept') as kept \gset
+create temporary table claimed as select flow_uuid, node, token, name from pawl_saga.claim('w', 'default', 10);
+select is((select string_agg(name, ' ' order by name) from claimed), 'a b', 'two tasks at work');
+select is((select ok
+    from claimed c, pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', flow_uuid, 'node',
+    node, 'token', token, 'failure', '{"message": "no"}'::jsonb)), 'w') r where c.name = 'b'), true, 'b fails');
+select is(public.intended(:'kept', 'inner'), 'REVERT SUCCESS', 'the outer controller reverts the inner one');
+select is((select ok
+    from claimed c, pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', flow_uuid, 'node',
+    node, 'token', token, 'failure', '{"message": "no"}'::jsonb)), 'w') r where c.name = 'a'), true, 'a fails then');
+select matches(public.intended(:'kept', 'inner'), '^REVERT SUCCESS(, EXECUTE \(|$)',
+    'and the inner one does not retry');
+
 -- By plain SQL too, and the table of intentions cannot be changed
 select pawl_saga.start('f') as other \gset
 update pawl_saga.tasks set intention = 'REVERT' where flow_uuid = :'other' and name = 'never';
