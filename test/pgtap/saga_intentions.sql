@@ -69,11 +69,13 @@ create temporary table claimed as select flow_uuid, node, token, name from pawl_
 select is((select string_agg(name, ' ' order by name) from claimed), 'a b', 'two tasks at work');
 select is((select ok
     from claimed c, pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', flow_uuid, 'node',
-    node, 'token', token, 'failure', '{"message": "no"}'::jsonb)), 'w') r where c.name = 'b'), true, 'b fails');
+    node, 'token', token, 'failure', '{"message": "no"}'::jsonb)), 'w') r where c.name = 'b'), true,
+    'task b fails first');
 select is(public.intended(:'kept', 'inner'), 'REVERT SUCCESS', 'the outer controller reverts the inner one');
 select is((select ok
     from claimed c, pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', flow_uuid, 'node',
-    node, 'token', token, 'failure', '{"message": "no"}'::jsonb)), 'w') r where c.name = 'a'), true, 'a fails then');
+    node, 'token', token, 'failure', '{"message": "no"}'::jsonb)), 'w') r where c.name = 'a'), true,
+    'task a fails afterwards');
 select matches(public.intended(:'kept', 'inner'), '^REVERT SUCCESS(, EXECUTE \(|$)',
     'and the inner one does not retry');
 
