@@ -165,4 +165,7 @@ create or replace function public.run_job(work jsonb, processor text) returns in
 call pawl.claim_and_run(:statements, null, 'p', '1 min', 10, null) \gset
 select is(:'done' || ended()::text, '1{"1 claimed 0","2 new 0"}', 'work that would wait is not claimed');
 drop role sql_functions_definer, sql_functions_operator;
+select throws_ok(format('select pawl.try_function(current_user, ''public.f'', variadic %s::jsonb[])', a), '22023',
+    'a function of a definition has at least one argument', a || ' is no list of arguments')
+  from unnest(array['null', '''{}''']) a;
 select * from finish();

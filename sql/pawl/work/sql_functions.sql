@@ -23,6 +23,10 @@ DECLARE
     detail text;
     code text;
 BEGIN
+    IF cardinality(arguments) > 0 IS NOT TRUE THEN
+        PERFORM pawl.raise('22023', 'a function of a definition has at least one argument', NULL,
+            'pawl.try_function(definer, function, ''{}''::jsonb)');
+    END IF;
     FOR n IN 2 .. cardinality(arguments) LOOP
         listed := listed || format(', $1[%s]', n);
     END LOOP;
@@ -58,7 +62,7 @@ is tried again, six times in all.
 definer: the role. function: its name with the schema. arguments: at least one; the function takes as many of type '
 'jsonb.
 Returns result, and problem: null, or {"message", "detail", "sqlstate"}; 42883 if there is no such function.
-Errors: those for which pawl.must_reraise is true. Privileges: pawl_admin, pawl_operator.
+Errors: 22023 no argument; those for which pawl.must_reraise is true. Privileges: pawl_admin, pawl_operator.
 Example: SELECT * FROM pawl.try_function(current_user, ''pg_catalog.jsonb_typeof'', ''[]'')';
 
 -- It commits, so it can set nothing for its whole run: each transaction begins with the path.
