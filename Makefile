@@ -64,7 +64,7 @@ benchdeps:
 	@scripts/install-packages bench
 
 test: deps build programs ## every test; ONLY="unit pgtap ..." some sections, TESTS="claims ..." some tests (test/README.md); closes with "N passed, N failed"
-	@scripts/private-postgres run scripts/run-tests $(ONLY)
+	@scripts/private-postgres run --memory scripts/run-tests $(ONLY)
 
 test-all: export PAWL_FULL ?= 1
 test-all: export PAWL_LONG ?= 1

@@ -19,6 +19,8 @@ SETTINGS = {"off": "", "on": "-c synchronous_commit=on"}
 LABEL = {
     "hand": "by hand: UPDATE ... SKIP LOCKED, DELETE; no log",
     "same": "by hand, with an index to find lost leases and one for what is due; no log",
+    "appended": "by hand, of the same shape, nothing deleted and a log that is only appended to: what pawl writes, "
+    "nothing enforced",
     "logged": "by hand, of the same shape, with a log and its most_recent",
     "derived": "pawl, log, most_recent derived",
     "stored": "pawl, log, most_recent stored",
@@ -46,6 +48,9 @@ def make_tables():
     jobs.make_plain(table_of("logged"))
     jobs.index_what_is_owned(table_of("logged"))
     query(jobs.LOG.format(t=table_of("logged")))
+    jobs.make_plain(table_of("appended"))
+    jobs.index_what_is_owned(table_of("appended"))
+    query(jobs.APPENDED_LOG.format(t=table_of("appended")))
     jobs.make(table_of("derived"), "derived")
     jobs.make(table_of("stored"), "stored")
     databases = dict.fromkeys(LABEL, "bench")
@@ -61,6 +66,8 @@ def scripts(batch, names):
             return PGMQ
         if name == "logged":
             return jobs.CLAIM_LOGGED + jobs.COMPLETE_LOGGED
+        if name == "appended":
+            return jobs.CLAIM_APPENDED + jobs.COMPLETE_APPENDED
         return jobs.CLAIM + jobs.COMPLETE if name in LOGS else jobs.CLAIM_BY_HAND + jobs.COMPLETE_BY_HAND
 
     return {name: script(f"claims_{name}_{batch}", text(name).format(t=table_of(name), n=batch)) for name in names}
@@ -75,7 +82,8 @@ def refill(name, first, rows):
     if name == "logged":
         query(jobs.BEGIN_LOG.format(t=table_of(name), first=first, last=first + rows + 1_000 - waiting - 1))
     session = Session()
-    for each in filter(None, (table_of(name), "claims_logged_log" if name == "logged" else LOGS.get(name))):
+    by_hand = f"{table_of(name)}_log" if name in ("logged", "appended") else None
+    for each in filter(None, (table_of(name), by_hand or LOGS.get(name))):
         session.run(f"vacuum analyze {each}")
     session.run("checkpoint")
     session.close()
@@ -154,6 +162,14 @@ class Claims:
             )
             for name in LOGS
             for against, shape in (("same", "of the same shape"), ("hand", "with one index"))
+        ] + [
+            at_least(
+                f"claim + complete, batch {size}, {CLIENTS} clients (derived): rows per second against what it writes, "
+                "written by hand without a check",
+                0.9,
+                self.ratio("off", size, "derived", "appended"),
+            )
+            for size, _ in LOADS
         ]
 
     def beside(self):

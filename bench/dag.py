@@ -29,12 +29,13 @@ PROGRAMS = Path(os.environ["PAWL_TOP"]) / "build/programs/client"
 SETTINGS = {"off": "-c synchronous_commit=off", "on": "-c synchronous_commit=on"}
 BASELINES = {"graphile-worker": "graphile-worker@0.16", "pg-boss": "pg-boss@10"}
 
-# What a worker of the client library sends, a batch at a time.
+# What a worker of the client library sends, a batch at a time: it reports what it has, and claims what is next.
 WORK = f"""select coalesce(jsonb_agg(jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'token',
-    c.token, 'result', 1)), '[]')::text as got
-    from pawl_dag.claim('00000000-0000-4000-8000-00000000000' || :client_id, '%s', {BATCH}, '60 s', {BATCH}) c \\gset
-select count(*) from pawl_dag.report(:got::jsonb, '00000000-0000-4000-8000-00000000000' || :client_id);
+    c.token, 'result', 1)) filter (where c.ok is null), '[]')::text as got
+    from pawl_dag.report_and_claim(:got::jsonb, '00000000-0000-4000-8000-00000000000' || :client_id, '%s', {BATCH},
+        '60 s', {BATCH}) c \\gset
 """
+BEGIN = ("-D", "got=[]")
 
 
 def define(name, steps, namespace):
@@ -88,7 +89,7 @@ def fans(commit):
         query(start("fan", "fans", 500))
     tidy()
     before = results()
-    run = pgbench(script("dag_fans", WORK % "fans"), CLIENTS, "-T", SECONDS, settings=SETTINGS[commit])
+    run = pgbench(script("dag_fans", WORK % "fans"), CLIENTS, *BEGIN, "-T", SECONDS, settings=SETTINGS[commit])
     steps = results() - before
     return steps / (run.transactions / run.tps), run.cpu / steps * 1e6
 
@@ -166,7 +167,8 @@ def measure_maps():
         )
         path = script("dag_maps", WORK % "maps")
         while query("select count(*) from pawl_dag.tasks where name = 'map' and completed_at is null") != "0":
-            pgbench(path, 1, "-t", (size + 1) * tasks // BATCH + 10)  # empty ones at the end cost next to nothing
+            # empty ones at the end cost next to nothing
+            pgbench(path, 1, *BEGIN, "-t", (size + 1) * tasks // BATCH + 10)
         rates[size] = (size + 1) * tasks / (time.time() - began)
         print(f"  map of {size:,}: {rates[size]:,.0f} steps a second", flush=True)
     return rates

@@ -120,6 +120,30 @@ COMPLETE_LOGGED = logged(
     "select count(*) from m;",
 )
 
+# The same rows and index entries as pawl's derived log: a finished job stays, and entries are only appended. Nothing is
+# enforced, and the numbers of the entries are constants.
+APPENDED_LOG = LOG[: LOG.index("; create unique index")]
+
+
+def appended(moved, number, move, result):
+    return f"""with m as ({moved}), i as (insert into {{t}}_log select gen_random_uuid(), id, {number}, {move},
+        'w' || :client_id, current_user, null, null, 1, clock_timestamp(), true from m) {result}
+"""
+
+
+CLAIM_APPENDED = appended(
+    CLAIM_BY_HAND[len("with c as (") : CLAIM_BY_HAND.index(") select coalesce")],
+    2,
+    "'queued', 'running', 'start'",
+    "select coalesce(array_agg(id), '{{}}')::text as ids from m \\gset",
+)
+COMPLETE_APPENDED = appended(
+    "update {t} set state = 'done', owner = null, lease = null where id = any (:ids::bigint[]) returning id",
+    3,
+    "'running', 'done', 'complete'",
+    "select count(*) from m;",
+)
+
 # The same with pawl, and what becomes of the jobs stays in the log.
 CLAIM = (
     "select coalesce(array_agg(id), '{{}}')::text as ids from pawl.claim(null::{t}, processor => 'w' || :client_id, "

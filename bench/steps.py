@@ -57,7 +57,7 @@ def pawl():
         [{"name": f"s{n}", "dependencies": [f"s{n - 1}"] if n else []} for n in range(STEPS)],
         "tens",
     )
-    text = dag.WORK.replace("%s", "tens").replace(f", {dag.BATCH}, '60 s', {dag.BATCH})", ", {batch}, '60 s', {batch})")
+    text = dag.WORK.replace("%s", "tens").replace(f"{dag.BATCH}", "{batch}")
     return System(
         "bench",
         text,
@@ -113,7 +113,7 @@ def one_round(name, system, batch):
     tidy(system.database)
     before = int(query(system.done, system.database))
     path = script(f"steps_{name}_{batch}", system.text.replace("{batch}", str(batch)))
-    run = pgbench(path, CLIENTS, "-T", SECONDS, database=system.database)
+    run = pgbench(path, CLIENTS, *dag.BEGIN, "-T", SECONDS, database=system.database)
     steps = int(query(system.done, system.database)) - before
     return steps / (run.transactions / run.tps), run.cpu / steps * 1e6
 

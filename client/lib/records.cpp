@@ -211,7 +211,7 @@ void RecordSplitter::finish() {
         give_first_line("a quote is not closed");
         split_lines();
     }
-    if (begin_ < buffer_.size()) give(buffer_.size());
+    if (broken_.empty() && begin_ < buffer_.size()) give(buffer_.size());
     buffer_.clear();
     begin_ = next_ = 0;
 }

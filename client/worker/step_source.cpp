@@ -27,6 +27,12 @@ constexpr const char* owned_statement =
     "  FROM pawl_dag.steps s CROSS JOIN LATERAL pawl_dag.step_inputs(ARRAY[s.task_uuid], ARRAY[s.step_uuid]) i"
     " WHERE s.worker_uuid = $1::uuid AND s.state = 'in_progress' AND s.lease_until > clock_timestamp()";
 
+constexpr const char* report_and_claim_statement =
+    "SELECT r.task_uuid, r.step_uuid, r.name, r.handler, r.handler_options, r.token, r.attempts,"
+    "       r.context, r.parents, r.correlation_id, r.traceparent, r.tracestate, r.ok"
+    "  FROM pawl_dag.report_and_claim($1::jsonb, $2, $3, $4::integer, $5::interval, $6::integer) r";
+constexpr int ok_column = 12;
+
 // A result in the form of pawl_dag.report.
 json report_of(const Finished& one) {
     const Job& job = one.work->job;
@@ -43,31 +49,39 @@ json report_of(const Finished& one) {
     return report;
 }
 
+json reports_of(const std::vector<Finished>& results) {
+    json reports = json::array();
+    for (const Finished& one : results) reports.push_back(report_of(one));
+    return reports;
+}
+
+Job job_of(const sql::Row& row) {
+    Job job;
+    job.task = row[0].as<std::string>();
+    job.key = row[1].as<std::string>();
+    job.name = row[2].as<std::string>();
+    job.handler = row[3].as<std::string>();
+    job.token = row[5].as<std::int64_t>();
+    job.attempt = row[6].as<int>();
+    try {
+        job.options = row[4].json();
+        job.context = row[7].json();
+        job.inputs = json::object();
+        const json parents = row[8].json();
+        for (const auto& parent : parents.items()) job.inputs[parent.key()] = parent.value().at("result");
+    } catch (const UnexpectedAnswer& problem) {
+        job.problem = problem.what();
+    } catch (const json::exception& problem) {
+        job.problem = problem.what();
+    }
+    job.correlation_id = row[9].as<std::string>();
+    if (!row[10].is_null()) job.trace = Trace{row[10].as<std::string>(), row[11].text_or_empty()}.child();
+    return job;
+}
+
 std::vector<Job> jobs(const sql::Rows& rows) {
     std::vector<Job> made;
-    for (const auto& row : rows) {
-        Job job;
-        job.task = row[0].as<std::string>();
-        job.key = row[1].as<std::string>();
-        job.name = row[2].as<std::string>();
-        job.handler = row[3].as<std::string>();
-        job.token = row[5].as<std::int64_t>();
-        job.attempt = row[6].as<int>();
-        try {
-            job.options = row[4].json();
-            job.context = row[7].json();
-            job.inputs = json::object();
-            const json parents = row[8].json();
-            for (const auto& parent : parents.items()) job.inputs[parent.key()] = parent.value().at("result");
-        } catch (const UnexpectedAnswer& problem) {
-            job.problem = problem.what();
-        } catch (const json::exception& problem) {
-            job.problem = problem.what();
-        }
-        job.correlation_id = row[9].as<std::string>();
-        if (!row[10].is_null()) job.trace = Trace{row[10].as<std::string>(), row[11].text_or_empty()}.child();
-        made.push_back(std::move(job));
-    }
+    for (const auto& row : rows) made.push_back(job_of(row));
     return made;
 }
 
@@ -97,14 +111,26 @@ public:
 
     // A repeated report is accepted again, so doubt needs no handling.
     std::set<std::string> report(pqxx::connection& connection, const std::vector<Finished>& results, bool) override {
-        json given = json::array();
-        for (const Finished& one : results) given.push_back(report_of(one));
         std::set<std::string> accepted;
         for (const auto& row : run_traced(connection, results.front().work->job.trace,
                                           "SELECT r.step_uuid FROM pawl_dag.report($1::jsonb, $2) r WHERE r.ok",
-                                          json_text(given), processor_))
+                                          json_text(reports_of(results)), processor_))
             accepted.insert(row[0].as<std::string>());
         return accepted;
+    }
+
+    bool reports_as_it_claims() const noexcept override { return orchestrate_; }
+
+    Exchanged report_and_claim(pqxx::connection& connection, const std::vector<Finished>& results, int limit) override {
+        Exchanged exchanged;
+        for (const auto& row : sql::run_alone(connection, report_and_claim_statement, json_text(reports_of(results)),
+                                              processor_, queue_, limit, lease_, orchestrated_tasks)) {
+            if (row[ok_column].is_null())
+                exchanged.claimed.push_back(job_of(row));
+            else if (row[ok_column].as<bool>())
+                exchanged.accepted.insert(row[1].as<std::string>());
+        }
+        return exchanged;
     }
 
     OwnedTokens extend_leases(pqxx::connection& connection) override {

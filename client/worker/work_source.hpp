@@ -43,6 +43,15 @@ public:
     virtual std::set<std::string> report(pqxx::connection& connection, const std::vector<Finished>& results,
                                          bool in_doubt) = 0;
 
+    // Reports results without traces and claims up to `limit` jobs in one transaction, if the source can. What it
+    // throws is told by report() and claim() apart: nothing was recorded, unless the session was lost.
+    struct Exchanged {
+        std::set<std::string> accepted;
+        std::vector<Job> claimed;
+    };
+    virtual bool reports_as_it_claims() const noexcept { return false; }
+    virtual Exchanged report_and_claim(pqxx::connection&, const std::vector<Finished>&, int) { return {}; }
+
     // Extends the leases of this processor and returns what it owns.
     virtual OwnedTokens extend_leases(pqxx::connection& connection) = 0;
 

@@ -9,6 +9,7 @@
 
 #include "heartbeat.hpp"
 #include "in_flight.hpp"
+#include "in_flight_leases.hpp"
 #include "inbox.hpp"
 #include "run_handler.hpp"
 #include "session_loop.hpp"
@@ -21,38 +22,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-
-// Extends the leases of what is in flight, and asks handlers to stop whose leases are lost.
-class InFlightLeases final : public Leases {
-public:
-    InFlightLeases(std::unique_ptr<WorkSource> source, InFlight& in_flight, milliseconds lease)
-        : source_(std::move(source)), in_flight_(in_flight), lease_(lease) {}
-
-    bool any() override {
-        known_ = in_flight_.all();
-        began_ = Clock::now();
-        if (known_.empty()) extended_at_ = began_;
-        return !known_.empty();
-    }
-    void connected(pqxx::connection& connection) override { source_->prepare(connection); }
-    void extend(pqxx::connection& connection) override {
-        in_flight_.keep_only(known_, source_->extend_leases(connection));
-        extended_at_ = began_;
-    }
-    // What was claimed a lease ago has expired; what was claimed since has a lease of its own.
-    void failed() override {
-        const auto expired = Clock::now() - lease_;
-        if (extended_at_ < expired) in_flight_.stop_older(expired);
-    }
-
-private:
-    std::unique_ptr<WorkSource> source_;
-    InFlight& in_flight_;
-    const milliseconds lease_;
-    std::vector<WorkPtr> known_;
-    Clock::time_point began_ = Clock::now();
-    Clock::time_point extended_at_ = Clock::now();
-};
 
 // Takes what is reported together out of `batch`: first everything without a trace, then result by result, because a
 // transaction belongs to one span.
@@ -98,6 +67,10 @@ struct Worker::Impl final : LoopSource {
     Next claim(pqxx::connection& connection, bool reported);
     std::size_t claim_announced(pqxx::connection& connection, int room, bool& more);
     bool full() const;
+    bool is_full(int claimed) const;
+    std::vector<Finished> take_results();
+    void note_reported(const std::vector<Finished>& batch, const std::set<std::string>& accepted);
+    std::optional<Next> report_and_claim(pqxx::connection& connection);
     bool may_poll();
     void add_owned(pqxx::connection& connection);
     void drain();
@@ -185,6 +158,10 @@ void Worker::Impl::report_batch(pqxx::connection& connection, const std::vector<
         if (dynamic_cast<const ConnectionLost*>(&rejection) || is_temporary(rejection)) throw;
         accepted = report_each(connection, batch);
     }
+    note_reported(batch, accepted);
+}
+
+void Worker::Impl::note_reported(const std::vector<Finished>& batch, const std::set<std::string>& accepted) {
     in_doubt = false;
     in_flight.remove(batch);
     for (const Finished& one : batch) {
@@ -199,14 +176,7 @@ void Worker::Impl::report_batch(pqxx::connection& connection, const std::vector<
 
 // True if there were results.
 bool Worker::Impl::report(pqxx::connection& connection) {
-    std::vector<Finished> batch = in_flight.take_finished();
-    const auto stopped = std::stable_partition(batch.begin(), batch.end(),
-                                               [](const Finished& one) { return one.outcome != Outcome::given_back; });
-    if (stopped != batch.end()) {
-        in_flight.remove({stopped, batch.end()});
-        gave_back = true;
-        batch.erase(stopped, batch.end());
-    }
+    std::vector<Finished> batch = take_results();
     if (batch.empty()) return false;
     while (!batch.empty()) {
         const std::vector<Finished> part = take_part(batch);
@@ -222,11 +192,58 @@ bool Worker::Impl::report(pqxx::connection& connection) {
     return true;
 }
 
+// What has finished, without what was given back.
+std::vector<Finished> Worker::Impl::take_results() {
+    std::vector<Finished> batch = in_flight.take_finished();
+    const auto stopped = std::stable_partition(batch.begin(), batch.end(),
+                                               [](const Finished& one) { return one.outcome != Outcome::given_back; });
+    if (stopped != batch.end()) {
+        in_flight.remove({stopped, batch.end()});
+        gave_back = true;
+        batch.erase(stopped, batch.end());
+    }
+    return batch;
+}
+
+// Reports and claims by one statement, which writes each step once where two would write it twice. Nothing if that is
+// not possible; then nothing is reported.
+std::optional<Next> Worker::Impl::report_and_claim(pqxx::connection& connection) {
+    if (loop.stopping() || inbox || gave_back || !source->reports_as_it_claims()) return std::nullopt;
+    std::vector<Finished> batch = take_results();
+    if (batch.empty()) return std::nullopt;
+    const int claimed = static_cast<int>(in_flight.size() - batch.size());
+    const bool traced =
+        std::any_of(batch.begin(), batch.end(), [](const Finished& one) { return !one.work->job.trace.empty(); });
+    if (traced || gave_back || is_full(claimed)) {
+        in_flight.return_finished(std::move(batch));
+        return std::nullopt;
+    }
+    const int room = settings.batch - claimed;
+    const auto claimed_at = Clock::now();
+    WorkSource::Exchanged exchanged;
+    try {
+        exchanged = source->report_and_claim(connection, batch, room);
+    } catch (const Error& rejection) {
+        in_doubt = true;
+        in_flight.return_finished(std::move(batch));
+        if (dynamic_cast<const ConnectionLost*>(&rejection) || is_temporary(rejection)) throw;
+        return std::nullopt;
+    }
+    note_reported(batch, exchanged.accepted);
+    const std::size_t added = in_flight.add(std::move(exchanged.claimed), claimed_at);
+    const std::lock_guard lock(counting);
+    counts.claimed += added;
+    return added > 0 && static_cast<int>(added) < room ? Next::soon : Next::at_once;
+}
+
 // Half a batch is claimed at a time, so that statements are worth their round trip, unless a thread would be idle.
-bool Worker::Impl::full() const {
-    const int claimed = static_cast<int>(in_flight.size());
+bool Worker::Impl::is_full(int claimed) const {
     const int room = settings.batch - claimed;
     return room <= 0 || (room < settings.batch / 2 && claimed >= settings.threads);
+}
+
+bool Worker::Impl::full() const {
+    return is_full(static_cast<int>(in_flight.size()));
 }
 
 Next Worker::Impl::claim(pqxx::connection& connection, bool reported) {
@@ -279,6 +296,7 @@ bool Worker::Impl::may_poll() {
 }
 
 Next Worker::Impl::turn(pqxx::connection& connection) {
+    if (const std::optional<Next> next = report_and_claim(connection)) return *next;
     const bool reported = report(connection);
     if (gave_back && !loop.stopping()) add_owned(connection);
     // work that a report makes ready is claimed by the statement that enqueues it

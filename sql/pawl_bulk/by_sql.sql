@@ -11,10 +11,7 @@ COMMENT ON FUNCTION pawl_bulk._operates() IS 'internal: the current user may do 
 -- Work of SQL functions is theirs: it is begun and ended by roles that may run them.
 CREATE FUNCTION pawl_bulk._runs_sql() RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-    SELECT has_function_privilege(current_user, 'pawl_bulk.run_sql_rows(integer)', 'EXECUTE')
-$function$;
+RETURN pg_catalog.has_function_privilege(CURRENT_USER, 'pawl_bulk.run_sql_rows(integer)', 'EXECUTE');
 COMMENT ON FUNCTION pawl_bulk._runs_sql() IS 'internal: the current user may run SQL functions';
 
 CREATE FUNCTION pawl_bulk._operation_made() RETURNS trigger
@@ -143,17 +140,14 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._record_by_sql() IS
 'internal: rejects changes of records that no function makes; 42501, 55000';
--- The condition spares nearly all the call.
-CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_bulk.records FOR EACH ROW
-    WHEN (CASE WHEN OLD.state IS DISTINCT FROM NEW.state THEN NEW.state = ANY ('{Pending,Cancelled}')
-        OR NEW.tries OPERATOR(pg_catalog.<>) OLD.tries
-        AND NEW.tries OPERATOR(pg_catalog.-) OLD.tries OPERATOR(pg_catalog.<>) 1
-               ELSE (OLD.started_at, OLD.completed_at) IS DISTINCT FROM (NEW.started_at, NEW.completed_at)
-                    OR OLD.state IS DISTINCT FROM 'Running'
-                    AND (OLD.tries, OLD.error_type, OLD.error_message, OLD.started_at, OLD.completed_at)
-                    IS DISTINCT FROM (NEW.tries, NEW.error_type, NEW.error_message, NEW.started_at, NEW.completed_at)
-            OR NEW.tries OPERATOR(pg_catalog.-) OLD.tries OPERATOR(pg_catalog.<>) ALL ('{0,1}') END)
-    EXECUTE FUNCTION pawl_bulk._record_by_sql();
+
+-- Calls, of the functions above and pawl_bulk._record_entered, those that a row needs
+-- (src/packs/bulk/row_triggers.cpp), and rejects lists of events.
+CREATE FUNCTION pawl_bulk._record_written() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_bulk_record_written';
+COMMENT ON FUNCTION pawl_bulk._record_written() IS 'internal: the checks of an updated record, and what it remembers';
+CREATE TRIGGER written BEFORE UPDATE ON pawl_bulk.records
+    FOR EACH ROW EXECUTE FUNCTION pawl_bulk._record_written();
 
 -- A row of a SQL function has work in the queue 'sql:', or no work of its own because it is in a block. Signals and
 -- deadlines end it like any other. Before pawl_bulk._records_rest, which deletes work.
@@ -242,13 +236,13 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._work_by_sql() IS
 'internal: what changes the times of work may do so, and work of SQL functions is not claimed; 22023, 42501, 55000';
-CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_bulk.work FOR EACH ROW
-    WHEN (OLD.deadline_at IS DISTINCT FROM NEW.deadline_at OR NEW.takeovers OPERATOR(pg_catalog.<) OLD.takeovers
-          OR OLD.due IS DISTINCT FROM NEW.due
-          AND (OLD.due IS NOT NULL OR OLD.state IS NOT DISTINCT FROM NEW.state OR NEW.state = 'leased'
-              OR NEW.due OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) '1 h'::interval))
-          OR NEW.state = 'leased' AND OLD.state IS DISTINCT FROM 'leased' AND NEW.queue = 'sql:')
-    EXECUTE FUNCTION pawl_bulk._work_by_sql();
+-- Calls the function above and pawl_bulk._work_taken for rows that need them (src/packs/bulk/row_triggers.cpp), and
+-- rejects lists of events.
+CREATE FUNCTION pawl_bulk._work_written() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_bulk_work_written';
+COMMENT ON FUNCTION pawl_bulk._work_written() IS 'internal: the checks of updated work, and what it remembers';
+CREATE TRIGGER written BEFORE UPDATE ON pawl_bulk.work
+    FOR EACH ROW EXECUTE FUNCTION pawl_bulk._work_written();
 
 -- A notice says what became of it when it is reported; when it is tried again follows from the tries.
 CREATE FUNCTION pawl_bulk._notice_by_sql() RETURNS trigger
@@ -371,12 +365,9 @@ COMMENT ON FUNCTION pawl_bulk._run_by_sql() IS 'internal: rejects changes of run
 CREATE TRIGGER by_sql BEFORE INSERT OR UPDATE ON pawl_bulk.sql_runs
     FOR EACH ROW EXECUTE FUNCTION pawl_bulk._run_by_sql();
 
--- Triggers look at the states before and after a statement, as if it took one transition.
+-- Triggers look at the states before and after a statement, as if it took one transition. Those of records and work
+-- reject lists themselves.
 CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_bulk.operations
     FOR EACH ROW WHEN (pawl.takes_list('pawl_bulk.operations')) EXECUTE FUNCTION pawl.one_transition();
-CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_bulk.records
-    FOR EACH ROW WHEN (pawl.takes_list('pawl_bulk.records')) EXECUTE FUNCTION pawl.one_transition();
-CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_bulk.work
-    FOR EACH ROW WHEN (pawl.takes_list('pawl_bulk.work')) EXECUTE FUNCTION pawl.one_transition();
 CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_bulk.notices
     FOR EACH ROW WHEN (pawl.takes_list('pawl_bulk.notices')) EXECUTE FUNCTION pawl.one_transition();

@@ -66,22 +66,20 @@ SET enable_seqscan = off
 SET enable_bitmapscan = off
 AS $function$
 #variable_conflict use_variable
+DECLARE
+    looked record;
 BEGIN
-    IF (SELECT count(*) FROM pawl_bulk.validations v
+    SELECT count(*) AS rows, coalesce(bool_or(r.state IN ('Pending', 'Running', 'WaitingForCompletion')
+           AND NOT EXISTS (SELECT FROM pawl_bulk.work w WHERE w.operation = r.operation
+               AND w.row_number = r.row_number AND w.step_index = 0)), false) AS unended
+      INTO looked FROM pawl_bulk.records r
+     WHERE r.operation = _shrink_block.operation AND r.row_number BETWEEN first_row AND through AND r.step_index = 0;
+    IF looked.rows < (SELECT count(*) FROM pawl_bulk.validations v
          WHERE v.operation = _shrink_block.operation AND v.row_number BETWEEN first_row AND through
-             AND v.state = 'Completed')
-       > (SELECT count(*) FROM pawl_bulk.records r
-           WHERE r.operation = _shrink_block.operation AND r.row_number BETWEEN first_row AND through
-               AND r.step_index = 0) THEN
+             AND v.state = 'Completed') THEN
         PERFORM pawl.raise('55000',
             format('rows %s to %s of operation %s have no records', first_row, through, operation));
-    ELSIF EXISTS (SELECT FROM pawl_bulk.records r
-                   WHERE r.operation = _shrink_block.operation AND r.row_number BETWEEN first_row AND through
-                       AND r.step_index = 0
-                     AND r.state IN ('Pending', 'Running', 'WaitingForCompletion')
-                     AND NOT EXISTS (SELECT FROM pawl_bulk.work w
-                                      WHERE w.operation = r.operation AND w.row_number = r.row_number
-            AND w.step_index = 0)) THEN
+    ELSIF looked.unended THEN
         PERFORM pawl.raise('55000',
             format('rows %s to %s of operation %s have not ended', first_row, through, operation),
                            'Without their block they would have no work.');

@@ -31,14 +31,6 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._record_entered() IS 'internal: what a record remembers of the state it enters';
--- The condition spares those who say all of it the call.
-CREATE TRIGGER entered BEFORE UPDATE ON pawl_bulk.records FOR EACH ROW
-    WHEN (OLD.state IS DISTINCT FROM NEW.state AND NEW.state <> 'WaitingForCompletion'
-          AND (NEW.state = 'Pending' OR NEW.state = 'Running' AND NEW.started_at IS NULL
-               OR NEW.state <> 'Running'
-               AND (NEW.completed_at IS NULL OR (NEW.state = ANY ('{Failed,TimedOut}')) <> (NEW.error_type IS NOT NULL)
-                                              OR NEW.error_type IS NULL AND NEW.error_message IS NOT NULL)))
-    EXECUTE FUNCTION pawl_bulk._record_entered();
 
 CREATE FUNCTION pawl_bulk._signal_key(pattern text, step_index integer, row_number bigint, data jsonb) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -120,6 +112,7 @@ DECLARE
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
     touched uuid[] := ARRAY(SELECT DISTINCT n.operation FROM new_records n);
     blocks boolean;
+    is_valid boolean;
     rejected record;
     span record;
 BEGIN
@@ -135,8 +128,14 @@ BEGIN
                  ELSE format('It is %s; records can be inserted while it is Running, for its steps.',
                      rejected.status) END);
     END IF;
+    SELECT min(n.row_number) AS first_row, max(n.row_number) AS last_row, max(n.step_index) AS last_step,
+        count(*) AS rows INTO span FROM new_records n;
+    -- what nearly every statement of run_sql_rows is: rows without a gap, which are walked through and not looked up
+    is_valid := cardinality(touched) = 1 AND span.last_step = 0 AND span.last_row - span.first_row = span.rows - 1
+        AND span.rows = (SELECT count(*) FROM pawl_bulk.validations v WHERE v.operation = touched[1]
+            AND v.row_number BETWEEN span.first_row AND span.last_row AND v.state = 'Completed');
     SELECT n.operation, n.row_number, n.step_index INTO rejected FROM new_records n
-     WHERE CASE n.step_index WHEN 0 THEN NOT EXISTS (SELECT FROM pawl_bulk.validations v
+     WHERE NOT is_valid AND CASE n.step_index WHEN 0 THEN NOT EXISTS (SELECT FROM pawl_bulk.validations v
          WHERE v.operation = n.operation AND v.row_number = n.row_number AND v.state = 'Completed')
            ELSE NOT EXISTS (SELECT FROM pawl_bulk.records r
          WHERE r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index - 1
@@ -147,13 +146,9 @@ BEGIN
             'A row starts when it is valid, and continues when the step before is Completed.');
     END IF;
     blocks := EXISTS (SELECT FROM pawl_bulk.work b WHERE b.operation = ANY (touched) AND b.last_row IS NOT NULL);
-    IF blocks AND cardinality(touched) = 1 THEN
-        -- what nearly every statement of run_sql_rows is
-        SELECT min(n.row_number) AS first_row, max(n.row_number) AS last_row, max(n.step_index) AS last_step INTO span
-            FROM new_records n;
-        IF span.last_step = 0 AND pawl_bulk._in_block(touched[1], span.first_row, span.last_row) THEN
-            RETURN NULL;
-        END IF;
+    IF blocks AND cardinality(touched) = 1 AND span.last_step = 0
+        AND pawl_bulk._in_block(touched[1], span.first_row, span.last_row) THEN
+        RETURN NULL;
     END IF;
     INSERT INTO pawl_bulk.work (operation, row_number, step_index, queue, priority, run_timeout, held, due)
     SELECT n.operation, n.row_number, n.step_index, x.queue, x.priority, x.run_timeout, x.held,

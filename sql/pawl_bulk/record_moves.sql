@@ -313,14 +313,14 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._records_rest() IS 'internal: what follows when records come to rest, or do so no longer';
 
-CREATE TRIGGER follow_1_rest AFTER UPDATE ON pawl_bulk.records REFERENCING OLD TABLE AS old_records NEW TABLE
+-- Calls, of the functions above, those that a statement needs (src/packs/bulk/row_triggers.cpp). After follow_0_sql,
+-- which looks at work that they delete.
+CREATE FUNCTION pawl_bulk._records_written() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_bulk_records_written';
+COMMENT ON FUNCTION pawl_bulk._records_written() IS 'internal: what follows from a statement that updates records';
+CREATE TRIGGER follow_1_written AFTER UPDATE ON pawl_bulk.records REFERENCING OLD TABLE AS old_records NEW TABLE
     AS new_records
-    FOR EACH STATEMENT EXECUTE FUNCTION pawl_bulk._records_rest();
-CREATE TRIGGER follow_2_reset AFTER UPDATE ON pawl_bulk.records REFERENCING OLD TABLE AS old_records NEW TABLE
-    AS new_records
-    FOR EACH STATEMENT EXECUTE FUNCTION pawl_bulk._records_reset();
-CREATE TRIGGER follow_3_wait AFTER UPDATE ON pawl_bulk.records REFERENCING NEW TABLE AS new_records
-    FOR EACH STATEMENT EXECUTE FUNCTION pawl_bulk._records_wait();
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl_bulk._records_written();
 
 -- A record that is deleted alone would leave the counters wrong.
 CREATE FUNCTION pawl_bulk._record_kept() RETURNS trigger

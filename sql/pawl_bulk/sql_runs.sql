@@ -290,7 +290,7 @@ BEGIN
         PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
         done := 0;
         IF code = '57014' AND ended THEN
-            RAISE EXCEPTION USING ERRCODE = code, MESSAGE = said;
+            PERFORM pawl.raise(code, said);
         END IF;
     END IF;
 END

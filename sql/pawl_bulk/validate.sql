@@ -271,6 +271,9 @@ BEGIN
     UPDATE pawl_bulk.operations AS x SET status = 'Validating' WHERE x.operation = validate_now.operation;
     PERFORM pawl_bulk._lay_unvalidated(operation);
     SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = validate_now.operation;
+    IF NOT FOUND THEN
+        PERFORM pawl.raise('P0002', format('there is no operation %s', operation));
+    END IF;
     SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = o.definition AND x.version = o.version;
     LOOP
         EXIT WHEN pawl_bulk._validate_block(operation, 10000, false) = 0;
@@ -281,6 +284,7 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk.validate_now(uuid) IS
 'Validates all rows of an operation in this transaction, as the duty would, and returns what is wrong with its '
 'metadata; the
-errors of rows are in pawl_bulk.errors. operation: Pending or Validating. Errors: what validators raise; PW001 '
+errors of rows are in pawl_bulk.errors. operation: Pending or Validating. Errors: what validators raise; P0002 no such '
+'operation; PW001 '
 'another state.
 Privileges: pawl_worker and above. Example: SELECT pawl_bulk.validate_now(''01a2080d-be00-78c8-af29-543bc31dc522'')';

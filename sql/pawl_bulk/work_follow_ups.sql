@@ -17,11 +17,6 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._work_taken() IS
 'internal: counts lost workers, sets the run limit when an attempt begins';
-CREATE TRIGGER taken BEFORE UPDATE ON pawl_bulk.work FOR EACH ROW
-    WHEN (OLD.state IS DISTINCT FROM NEW.state
-          AND (NEW.state = 'lost' OR NEW.state = 'leased' AND NEW.kind = 'start' AND NEW.run_timeout IS NOT NULL
-              AND NEW.deadline_at IS NULL))
-    EXECUTE FUNCTION pawl_bulk._work_taken();
 
 CREATE FUNCTION pawl_bulk._work_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER

@@ -249,7 +249,7 @@ BEGIN
             COMMIT;
             PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
             IF code = '57014' AND ended THEN
-                RAISE EXCEPTION USING ERRCODE = code, MESSAGE = said;
+                PERFORM pawl.raise(code, said);
             ELSIF code = '57014' THEN
                 -- the time of this call is over; the others have the next one
                 wait_ms := 0;

@@ -43,8 +43,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.token = ''
 SET enable_seqscan = off
-SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET plan_cache_mode = force_generic_plan
 AS $function$
 #variable_conflict use_column
 DECLARE
@@ -68,6 +68,13 @@ BEGIN
     -- each row is looked up by its whole key: a plan made while the tables were small
     -- would walk through an operation for each of them
     RETURN QUERY
+        WITH s AS MATERIALIZED (
+            SELECT o.operation, x.step_index, x.step_name, o.metadata, o.format, o.columns, o.dialect, o.traceparent,
+                   o.tracestate
+              FROM (SELECT DISTINCT u.operation, u.step_index FROM unnest(taken) u) t
+             CROSS JOIN LATERAL (SELECT y.* FROM pawl_bulk.operations y WHERE y.operation = t.operation OFFSET 0) o
+             CROSS JOIN LATERAL (SELECT y.* FROM pawl_bulk.steps y WHERE y.name = o.definition
+                 AND y.version = o.version AND y.step_index = t.step_index OFFSET 0) x)
         SELECT w.operation, w.row_number, w.step_index, s.step_name, w.kind, w.token, r.retry_attempt::integer,
         r.tries::integer, w.operation || '/' || w.row_number || '/' || w.step_index || '/' || r.retry_attempt, v.row_id,
                CASE WHEN i.data IS NOT NULL THEN i.data WHEN i.problem IS NOT NULL THEN NULL
@@ -75,12 +82,10 @@ BEGIN
                         coalesce(s.dialect ->> 'delimiter', ','), coalesce(s.dialect ->> 'quote', '"'))
                     ELSE pawl_bulk._json(i.raw) END, s.metadata, w.lease_until, s.traceparent, s.tracestate
           FROM unnest(taken) WITH ORDINALITY w
+          JOIN s ON s.operation = w.operation AND s.step_index = w.step_index
          CROSS JOIN LATERAL (SELECT x.retry_attempt, x.tries FROM pawl_bulk.records x
                               WHERE x.operation = w.operation AND x.row_number = w.row_number
              AND x.step_index = w.step_index OFFSET 0) r
-         CROSS JOIN LATERAL (SELECT x.step_name, o.metadata, o.format, o.columns, o.dialect, o.traceparent, o.tracestate
-             FROM pawl_bulk.operations o JOIN pawl_bulk.steps x ON x.name = o.definition AND x.version = o.version
-                              WHERE o.operation = w.operation AND x.step_index = w.step_index OFFSET 0) s
          CROSS JOIN LATERAL (SELECT x.row_id FROM pawl_bulk.validations x
              WHERE x.operation = w.operation AND x.row_number = w.row_number OFFSET 0) v
           LEFT JOIN LATERAL (SELECT x.data, x.raw, x.problem FROM pawl_bulk.input x
@@ -113,45 +118,12 @@ SET search_path = pg_catalog, pg_temp
 AS $function$ SELECT CASE WHEN value ~* '^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$' THEN value::uuid END $function$;
 COMMENT ON FUNCTION pawl_bulk._uuid(text) IS 'internal: a uuid; null: it is none';
 
-CREATE FUNCTION pawl_bulk._is_result(e jsonb) RETURNS boolean
-LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-    SELECT coalesce(jsonb_typeof(e) = 'object' AND pawl_bulk._uuid(e ->> 'operation') IS NOT NULL
-        AND pawl_bulk._bigint(e ->> 'row_number') IS NOT NULL
-                    AND pawl_bulk._bigint(e ->> 'step_index') BETWEEN 0 AND 2147483647
-                    AND (e ->> 'token' IS NULL OR pawl_bulk._bigint(e ->> 'token') IS NOT NULL)
-                    AND e ->> 'result' = ANY ('{ok,fail,done,pending,failed}'), false)
-$function$;
-COMMENT ON FUNCTION pawl_bulk._is_result(jsonb) IS 'internal: a result that can be looked at';
-
-CREATE FUNCTION pawl_bulk._results(results jsonb)
-    RETURNS TABLE (operation uuid, row_number bigint, step_index integer, token bigint, result text, message text)
-LANGUAGE plpgsql IMMUTABLE PARALLEL UNSAFE STRICT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-#variable_conflict use_column
-BEGIN
-    -- what nearly every report is: all of them can be read
-    BEGIN
-        IF jsonb_array_length(results) = (SELECT count(*) FROM jsonb_to_recordset(results) y(operation uuid,
-            row_number bigint, step_index integer, token bigint, result text, message text)
-            WHERE y.operation IS NOT NULL AND y.row_number IS NOT NULL AND y.step_index IS NOT NULL
-                AND y.result = ANY ('{ok,fail,done,pending,failed}')) THEN
-            RETURN QUERY SELECT y.* FROM jsonb_to_recordset(results) y(operation uuid, row_number bigint,
-                step_index integer, token bigint, result text, message text);
-            RETURN;
-        END IF;
-    EXCEPTION WHEN data_exception THEN
-        NULL;
-    END;
-    RETURN QUERY SELECT y.* FROM jsonb_to_recordset((SELECT coalesce(jsonb_agg(e), '[]')
-        FROM jsonb_array_elements(results) e WHERE pawl_bulk._is_result(e)))
-                        y(operation uuid, row_number bigint, step_index integer, token bigint, result text,
-                            message text);
-END
-$function$;
-COMMENT ON FUNCTION pawl_bulk._results(jsonb) IS 'internal: the results that can be looked at';
+-- The results that can be looked at, in the order of their rows and of the report; again: some are of the same row.
+-- invalid: the other elements, as an array; null: there are none.
+CREATE FUNCTION pawl_bulk._read_results(report jsonb, OUT operations uuid[], OUT rows bigint[], OUT steps integer[],
+    OUT tokens bigint[], OUT results text[], OUT messages text[], OUT again boolean, OUT invalid jsonb)
+LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_bulk_read_results';
+COMMENT ON FUNCTION pawl_bulk._read_results(jsonb) IS 'internal: reads the results that a worker reports';
 
 CREATE FUNCTION pawl_bulk._record_each(operations uuid[], rows bigint[], steps integer[], results text[],
         messages text[], problems text[]) RETURNS text[]
@@ -198,6 +170,7 @@ SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 SET pawl.token = ''
 SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan
 AS $function$
 #variable_conflict use_column
 DECLARE
@@ -216,24 +189,16 @@ BEGIN
     ELSIF coalesce(report.worker, '') = '' THEN
         PERFORM pawl.raise('PW004', 'reports require a processor');
     END IF;
-    SELECT array_agg(x.operation) AS operations, array_agg(x.row_number) AS rows, array_agg(x.step_index) AS steps,
-        array_agg(x.token) AS tokens,
-           array_agg(x.result) AS results, array_agg(coalesce(x.message, '')) AS messages,
-           coalesce(bool_or(x.again), false) AS again
-      INTO said FROM (SELECT y.*, (y.operation, y.row_number, y.step_index) IS NOT DISTINCT FROM
-                                  lag((y.operation, y.row_number, y.step_index))
-                                      OVER (ORDER BY y.operation, y.row_number, y.step_index, y.n) AS again
-                        FROM pawl_bulk._results(report.results)
-                            WITH ORDINALITY y(operation, row_number, step_index, token, result, message, n)
-                       ORDER BY y.operation, y.row_number, y.step_index, y.n) x;
+    said := pawl_bulk._read_results(report.results);
     -- each is checked alone: an invalid one does not affect the others
-    RETURN QUERY SELECT pawl_bulk._uuid(e ->> 'operation'), pawl_bulk._bigint(e ->> 'row_number'),
-        pawl_bulk._bigint(e ->> 'step_index')::integer, false,
-                        '22023: a result must have operation, row_number, step_index, token and result; result must '
-                        'be ok or fail of a start, done, pending or failed of a check'
-                   FROM jsonb_array_elements(report.results) e
-                  WHERE jsonb_array_length(report.results) > coalesce(cardinality(said.operations), 0)
-                      AND NOT pawl_bulk._is_result(e);
+    IF said.invalid IS NOT NULL THEN
+        RETURN QUERY SELECT pawl_bulk._uuid(e ->> 'operation'), pawl_bulk._bigint(e ->> 'row_number'),
+            CASE WHEN pawl_bulk._bigint(e ->> 'step_index') BETWEEN -2147483648 AND 2147483647
+                THEN pawl_bulk._bigint(e ->> 'step_index')::integer END, false,
+            '22023: a result must have operation, row_number, step_index, token and result; result must '
+            'be ok or fail of a start, done, pending or failed of a check'
+          FROM jsonb_array_elements(said.invalid) e;
+    END IF;
     IF said.operations IS NULL THEN
         RETURN;
     END IF;

@@ -188,16 +188,7 @@ BEGIN
     IF TG_OP = 'INSERT' AND NOT pawl.restoring() THEN
         PERFORM pawl_dag._one_name_each(ARRAY(SELECT DISTINCT s.task_uuid FROM changed_steps s));
     END IF;
-    UPDATE pawl_dag.tasks t
-       SET steps_total = c.total, steps_blocked = c.blocked, steps_ready = c.ready, steps_in_flight = c.in_flight,
-       steps_waiting = c.waiting,
-           steps_failed = c.failed, steps_satisfied = c.satisfied, steps_cancelled = c.cancelled, evaluate = true
-      FROM (SELECT x.task_uuid, n.* FROM (SELECT DISTINCT s.task_uuid FROM changed_steps s) x
-          CROSS JOIN LATERAL pawl_dag._count_steps(x.task_uuid) n) c
-     WHERE t.task_uuid = c.task_uuid
-       AND (t.steps_total, t.steps_blocked, t.steps_ready, t.steps_in_flight, t.steps_waiting, t.steps_failed,
-           t.steps_satisfied, t.steps_cancelled)
-        <> (c.total, c.blocked, c.ready, c.in_flight, c.waiting, c.failed, c.satisfied, c.cancelled);
+    PERFORM pawl_dag._count_tasks(ARRAY(SELECT DISTINCT s.task_uuid FROM changed_steps s));
     RETURN NULL;
 END
 $function$;
@@ -218,8 +209,28 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl_dag._count_steps(uuid) IS 'internal: the steps of a task by what they are to it';
 
+CREATE FUNCTION pawl_dag._count_tasks(tasks uuid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    UPDATE pawl_dag.tasks t
+       SET steps_total = c.total, steps_blocked = c.blocked, steps_ready = c.ready, steps_in_flight = c.in_flight,
+       steps_waiting = c.waiting,
+           steps_failed = c.failed, steps_satisfied = c.satisfied, steps_cancelled = c.cancelled, evaluate = true
+      FROM (SELECT x.task_uuid, n.* FROM unnest(tasks) x(task_uuid)
+          CROSS JOIN LATERAL pawl_dag._count_steps(x.task_uuid) n) c
+     WHERE t.task_uuid = c.task_uuid
+       AND (t.steps_total, t.steps_blocked, t.steps_ready, t.steps_in_flight, t.steps_waiting, t.steps_failed,
+           t.steps_satisfied, t.steps_cancelled)
+        <> (c.total, c.blocked, c.ready, c.in_flight, c.waiting, c.failed, c.satisfied, c.cancelled);
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._count_tasks(uuid[]) IS 'internal: counts the steps of tasks anew';
+
+-- pawl_dag._start_tasks knows how many steps it makes, and of what names.
 CREATE TRIGGER counted_insert AFTER INSERT ON pawl_dag.steps REFERENCING NEW TABLE AS changed_steps
-    FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._steps_changed();
+    FOR EACH STATEMENT WHEN (NOT pawl_dag._orchestrating()) EXECUTE FUNCTION pawl_dag._steps_changed();
 CREATE TRIGGER counted_delete AFTER DELETE ON pawl_dag.steps REFERENCING OLD TABLE AS changed_steps
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._steps_changed();
 

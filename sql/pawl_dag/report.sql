@@ -264,3 +264,50 @@ owner; PW005 not recorded, the step was lost; P0002 no such step; 22023 an inval
 Errors: 22023 results is not an array; PW004 no processor given. Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT * FROM pawl_dag.report(''[{"task_uuid": "01890000-0000-7000-8000-000000000001", "step_uuid":
 "01890000-0000-7000-8000-000000000002", "token": 1, "result": 7}]'', ''worker 1'')';
+
+-- Called by pawl_dag.report_and_claim where something is rejected, or an argument is wrong.
+CREATE FUNCTION pawl_dag._report_then_claim(results jsonb, processor text, namespace text, batch integer,
+    lease interval, orchestrate integer)
+RETURNS TABLE (task_uuid uuid, step_uuid uuid, ok boolean, state text, problem text, name text, handler text,
+    handler_options jsonb, token bigint, attempts integer, context jsonb, parents jsonb, correlation_id uuid,
+    traceparent text, tracestate text)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 100
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY SELECT r.*, NULL::text, NULL::text, NULL::jsonb, NULL::bigint, NULL::integer, NULL::jsonb,
+        NULL::jsonb, NULL::uuid, NULL::text, NULL::text
+        FROM pawl_dag.report(_report_then_claim.results, _report_then_claim.processor) r;
+    RETURN QUERY SELECT c.task_uuid, c.step_uuid, NULL::boolean, NULL::text, NULL::text, c.name, c.handler,
+        c.handler_options, c.token, c.attempts, c.context, c.parents, c.correlation_id, c.traceparent, c.tracestate
+        FROM pawl_dag.claim(_report_then_claim.processor, _report_then_claim.namespace, _report_then_claim.batch,
+            _report_then_claim.lease, _report_then_claim.orchestrate) c;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._report_then_claim(jsonb, text, text, integer, interval, integer) IS
+'internal: the parts of pawl_dag.report_and_claim, one by one';
+
+CREATE FUNCTION pawl_dag.report_and_claim(results jsonb, processor text, namespace text DEFAULT 'default',
+    batch integer DEFAULT 1, lease interval DEFAULT NULL, orchestrate integer DEFAULT 100)
+RETURNS TABLE (task_uuid uuid, step_uuid uuid, ok boolean, state text, problem text, name text, handler text,
+    handler_options jsonb, token bigint, attempts integer, context jsonb, parents jsonb, correlation_id uuid,
+    traceparent text, tracestate text)
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 100
+SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'pawl_dag_report_and_claim';
+COMMENT ON FUNCTION pawl_dag.report_and_claim(jsonb, text, text, integer, interval, integer) IS
+'Records results, advances their tasks, and claims the next steps, as pawl_dag.report, pawl_dag.orchestrate and
+pawl_dag.claim do one after the other, with fewer writes: a result and the completion of its step are one, and a step
+that becomes ready for this claim is enqueued and started by one.
+results: as for pawl_dag.report. processor: the worker. namespace: the queue; default "default". batch: how many steps
+to claim, 1 to 10000; default 1. lease: default 60 s; limited by the timeout of the step. orchestrate: advance at most
+this many tasks beside those of the results; default 100.
+Returns first one row for each element of results, in order: task_uuid, step_uuid, ok, state and problem as
+pawl_dag.report returns them. Then the claimed steps in claim order, where ok is null: task_uuid, step_uuid, name,
+handler, handler_options, token, attempts, context, parents, correlation_id, traceparent and tracestate as
+pawl_dag.claim returns them.
+Errors: PW004 no processor given; 22023 results is not an array, batch, orchestrate or lease out of range; 22004
+batch is null; 40P01 see pawl_dag.orchestrate; 42501 the namespace "sql:", which only roles that may run SQL
+functions claim from. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_dag.report_and_claim(''[]'', ''00000000-0000-7000-8000-000000000001'', batch => 10)';

@@ -25,6 +25,29 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._template(text, text, text) IS 'internal: a version of a template, by default the newest';
 
+-- The edges of tasks that start. Their steps are new, of the same template, and known to this transaction only, so
+-- nothing is left to check: levels, counts of parents and keys follow from the template. C++ writes the rows and their
+-- index entries, where edges, steps and tasks have no triggers or rules but those of the extension.
+CREATE FUNCTION pawl_dag._insert_edges(tasks uuid[], parents uuid[], children uuid[]) RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+AS 'MODULE_PATHNAME', 'pawl_dag_insert_edges';
+COMMENT ON FUNCTION pawl_dag._insert_edges(uuid[], uuid[], uuid[]) IS
+'internal: inserts edges of the tasks that a start makes (null: none); false: it did not, an INSERT is needed';
+
+CREATE FUNCTION pawl_dag._insert_checked_edges(new_tasks uuid[], tasks uuid[], parents uuid[], children uuid[])
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM pawl_dag._one_name_each(new_tasks);
+    PERFORM pawl_dag._count_tasks(new_tasks);
+    INSERT INTO pawl_dag.edges (task_uuid, parent_uuid, child_uuid) SELECT * FROM unnest(tasks, parents, children);
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._insert_checked_edges(uuid[], uuid[], uuid[], uuid[]) IS
+'internal: inserts edges of new tasks, whose steps are counted first, as by hand';
+
 -- The steps of tasks whose template has mapped ones: as many of each as its array has elements. A mapped step without
 -- elements is none, and those who would wait for it wait for those it would have waited for. Cost: one row a step and
 -- an edge, however large a set.
@@ -37,6 +60,7 @@ SET jit = off
 AS $function$
 DECLARE
     problem record;
+    made record;
 BEGIN
     SELECT s.name, s.map_over, jsonb_typeof(t.context #> s.map_over) AS found_type INTO problem
       FROM pawl_dag.tasks t CROSS JOIN pawl_dag.template_steps s
@@ -84,11 +108,27 @@ BEGIN
           JOIN pawl_dag.template_steps s ON s.template_uuid = template.template_uuid AND s.ordinal = m.ordinal
           LEFT JOIN waited_for w ON w.task_uuid = m.task_uuid AND w.child = m.ordinal
          CROSS JOIN LATERAL ROWS FROM (unnest(m.ids), jsonb_array_elements(m.items)) WITH ORDINALITY u(id, item, n))
-    INSERT INTO pawl_dag.edges (task_uuid, parent_uuid, child_uuid)
-    SELECT l.task_uuid, a.id, b.id
-      FROM links l JOIN made p ON p.task_uuid = l.task_uuid AND p.ordinal = l.parent
-      JOIN made c ON c.task_uuid = l.task_uuid AND c.ordinal = l.child
-     CROSS JOIN LATERAL unnest(p.ids) a(id) CROSS JOIN LATERAL unnest(c.ids) b(id);
+    SELECT d.*, c.* INTO made
+      FROM (SELECT array_agg(l.task_uuid) AS edges_of, array_agg(a.id) AS parents, array_agg(b.id) AS children
+              FROM links l JOIN made p ON p.task_uuid = l.task_uuid AND p.ordinal = l.parent
+              JOIN made c ON c.task_uuid = l.task_uuid AND c.ordinal = l.child
+             CROSS JOIN LATERAL unnest(p.ids) a(id) CROSS JOIN LATERAL unnest(c.ids) b(id)) d
+     CROSS JOIN (SELECT array_agg(n.task_uuid) AS tasks, array_agg(n.total) AS total, array_agg(n.ready) AS ready
+                   FROM (SELECT m.task_uuid, sum(m.n)::integer AS total,
+                                coalesce(sum(m.n) FILTER (WHERE w.child IS NULL), 0)::integer AS ready
+                           FROM made m LEFT JOIN waited_for w ON w.task_uuid = m.task_uuid AND w.child = m.ordinal
+                          GROUP BY m.task_uuid) n) c;
+    IF NOT pawl_dag._insert_edges(made.edges_of, made.parents, made.children) THEN
+        PERFORM pawl_dag._insert_checked_edges(tasks, made.edges_of, made.parents, made.children);
+        RETURN;
+    END IF;
+    -- the name of an element can be that of another step of the template
+    IF EXISTS (SELECT FROM pawl_dag.template_steps s WHERE s.template_uuid = template.template_uuid
+                   AND s.map_over IS NULL AND right(s.name, 1) = ']') THEN
+        PERFORM pawl_dag._one_name_each(tasks);
+    END IF;
+    UPDATE pawl_dag.tasks t SET steps_total = n.total, steps_ready = n.ready, steps_blocked = n.total - n.ready
+      FROM unnest(made.tasks, made.total, made.ready) n(task, total, ready) WHERE t.task_uuid = n.task;
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._make_mapped_steps(pawl_dag.templates, uuid[]) IS
@@ -126,8 +166,12 @@ CREATE FUNCTION pawl_dag._insert_tasks(name text, contexts jsonb[], namespace te
 RETURNS uuid[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_column
+-- A plan for each start would take longer than to start a task of ten steps.
 DECLARE
     template pawl_dag.templates :=
         pawl_dag._template(_insert_tasks.name, _insert_tasks.namespace, _insert_tasks.version);
@@ -135,6 +179,9 @@ DECLARE
         WHERE s.template_uuid = template.template_uuid AND s.map_over IS NOT NULL);
     keys text[];
     new_tasks uuid[];
+    edges_of uuid[];
+    parents uuid[];
+    children uuid[];
 BEGIN
     IF contexts IS NULL THEN
         PERFORM pawl.raise('22004', 'contexts must not be null');
@@ -175,6 +222,14 @@ BEGIN
         SELECT t.task_uuid, t.priority, t.rank, t.traceparent, t.tracestate,
         ARRAY(SELECT pawl.uuid_v7() FROM generate_series(1, template.steps_total) WHERE t.task_uuid IS NOT NULL) AS ids
           FROM started t),
+    -- OFFSET 0: each step is looked up by its whole key, whatever the planner thinks of the size of templates
+    linked AS MATERIALIZED (
+        SELECT p.ordinal AS parent, c.ordinal AS child FROM pawl_dag.template_edges e
+         CROSS JOIN LATERAL (SELECT s.ordinal FROM pawl_dag.template_steps s
+             WHERE s.template_uuid = e.template_uuid AND s.name = e.parent OFFSET 0) p
+         CROSS JOIN LATERAL (SELECT s.ordinal FROM pawl_dag.template_steps s
+             WHERE s.template_uuid = e.template_uuid AND s.name = e.child OFFSET 0) c
+         WHERE e.template_uuid = template.template_uuid AND NOT mapped),
     made AS (
         INSERT INTO pawl_dag.steps (task_uuid, step_uuid, name, namespace, priority, rank, handler, handler_options,
             level, total_parents, unsatisfied_parents,
@@ -186,18 +241,18 @@ BEGIN
           FROM numbered t CROSS JOIN pawl_dag.template_steps s
           WHERE s.template_uuid = template.template_uuid AND NOT mapped),
     drawn AS (
-        INSERT INTO pawl_dag.edges (task_uuid, parent_uuid, child_uuid)
-        SELECT t.task_uuid, t.ids[p.ordinal], t.ids[c.ordinal]
-          FROM pawl_dag.template_edges e
-          JOIN pawl_dag.template_steps p ON p.template_uuid = e.template_uuid AND p.name = e.parent
-          JOIN pawl_dag.template_steps c ON c.template_uuid = e.template_uuid AND c.name = e.child
-          CROSS JOIN numbered t WHERE e.template_uuid = template.template_uuid AND NOT mapped)
-    SELECT coalesce(array_agg(t.task_uuid), '{}') INTO new_tasks FROM started t;
+        SELECT t.task_uuid, t.ids[l.parent] AS parent, t.ids[l.child] AS child FROM linked l CROSS JOIN numbered t)
+    SELECT t.tasks, d.tasks, d.parents, d.children INTO new_tasks, edges_of, parents, children
+      FROM (SELECT coalesce(array_agg(t.task_uuid), '{}') AS tasks FROM started t) t
+     CROSS JOIN (SELECT array_agg(d.task_uuid) AS tasks, array_agg(d.parent) AS parents, array_agg(d.child) AS children
+                   FROM drawn d) d;
     IF cardinality(new_tasks) < cardinality(contexts) THEN
         PERFORM pawl_dag._reject_repeated(template, keys, new_tasks, key_hint);
     END IF;
     IF mapped THEN
         PERFORM pawl_dag._make_mapped_steps(template, new_tasks);
+    ELSIF NOT pawl_dag._insert_edges(edges_of, parents, children) THEN
+        PERFORM pawl_dag._insert_checked_edges(new_tasks, edges_of, parents, children);
     END IF;
     RETURN new_tasks;
 END

@@ -24,11 +24,13 @@ void read_stored_binding(const CatalogRow& row, void* argument) {
     stored->hash_chain = row.boolean("hash_chain");
     stored->on_delete = row.required("on_delete");
     stored->events = row.has("events") && row.boolean("events");  // the SQL objects of an earlier version lack it
+    stored->errors = row.has("errors") ? row.required("errors") : pstrdup("pawl");  // likewise
     stored->wake = row.has("wake") && row.boolean("wake");
     if (row.has("trace_columns")) stored->trace = row.strings("trace_columns", &stored->ntrace);
     if (row.has("result_columns")) stored->results = row.strings("result_columns", &stored->nresults);
     if (row.has("locked_after")) stored->locked_after = row.oid("locked_after");
     stored->logs_token = row.has("log_token") && row.boolean("log_token");
+    stored->placing = row.has("may_place") && row.boolean("may_place");
     if (row.has("calls")) stored->calls.items = row.strings("calls", &stored->calls.n);
     stored->calls.known = stored->calls.items != nullptr;
     stored->managed = read_managed(row);
@@ -131,6 +133,8 @@ void check_row(Relation relation, const StoredBinding& stored) {
     if (strcmp(stored.on_delete, "allow") != 0 && strcmp(stored.on_delete, "terminal") != 0 &&
         strcmp(stored.on_delete, "deny") != 0)
         report_binding(stored, psprintf("on_delete is \"%s\".", stored.on_delete));
+    if (strcmp(stored.errors, "pawl") != 0 && strcmp(stored.errors, "check_violation") != 0)
+        report_binding(stored, psprintf("errors is \"%s\".", stored.errors));
     if (stored.nkeys >= INDEX_MAX_KEYS) report_binding(stored, psprintf("It has %d key columns.", stored.nkeys));
     if (stored.nkeys == 0 && (OidIsValid(stored.history) || stored.events || stored.managed != nullptr))
         report_binding(stored, "It has no key columns, which a log, events and managed columns need.");
@@ -170,9 +174,11 @@ void copy_settings(const StoredBinding& stored, Binding& binding) {
     binding.on_delete = strcmp(stored.on_delete, "deny") == 0       ? OnDelete::deny
                         : strcmp(stored.on_delete, "terminal") == 0 ? OnDelete::terminal
                                                                     : OnDelete::allow;
+    binding.checks = strcmp(stored.errors, "check_violation") == 0;
     binding.events = stored.events;
     binding.locked_after = stored.locked_after;
     binding.logs_token = stored.logs_token;
+    binding.placing = stored.placing;
 }
 
 void read_other_columns(Relation relation, const StoredBinding& stored, Binding& binding) {

@@ -57,6 +57,7 @@ struct Binding {
     LogLayout log;           // table = InvalidOid: no history
     bool log_is_replicated;  // this database receives the log from elsewhere
     OnDelete on_delete;
+    bool checks;             // PW001 to PW003 are raised as 23514, a violated check constraint
     bool events;             // state changes go to the outbox
     AttrNumber traceparent;  // the columns with the row's trace context; 0: none
     AttrNumber tracestate;
@@ -64,6 +65,7 @@ struct Binding {
     int nresults;      // number of columns with the result of a row, or its error
     AttrNumber* results;
     bool logs_token;   // metadata of log entries contains the fencing token and the transaction
+    bool placing;      // pawl.place is allowed
     bool wake;         // rows that become claimable wake waiters
     bool* claimable;   // by StateId: a claim event leaves it; null without wake
     Managed* managed;  // null: there are no managed columns
@@ -109,6 +111,7 @@ struct StoredBinding {
     char* most_recent;
     bool hash_chain;
     char* on_delete;
+    char* errors;
     bool events;
     bool wake;
     char** trace;
@@ -117,6 +120,7 @@ struct StoredBinding {
     int nresults;
     Oid locked_after;
     bool logs_token;
+    bool placing;
     Signatures calls;
     Managed* managed;
     StoredBinding* next;

@@ -1,6 +1,9 @@
 // May ereport; owns nothing. See catalog.hpp.
 #include "catalog/catalog.hpp"
 
+#include <algorithm>
+#include <array>
+
 namespace pawl {
 
 Oid catalog_table(const char* name) {
@@ -22,23 +25,41 @@ void report_damage(const char* row, const char* problem) {
                             "and pawl.enforce.")));
 }
 
+void require_type(const char* table, const FormData_pg_attribute& column, Oid type, Oid or_type) {
+    if (column.atttypid == type || column.atttypid == or_type) return;
+    report_damage(psprintf("catalog table pawl.%s", table),
+                  psprintf("Its column \"%s\" is of type %s, not %s.", NameStr(column.attname),
+                           format_type_be(column.atttypid), format_type_be(type)));
+}
+
+namespace {
+
+// The catalog caches would read pg_attribute once for each column of a session's first binding.
+AttrNumber number_of(Relation relation, const char* column) {
+    const TupleDesc descriptor = RelationGetDescr(relation);
+    for (int i = 0; i < descriptor->natts; ++i) {
+        const FormData_pg_attribute* attribute = TupleDescAttr(descriptor, i);
+        if (!attribute->attisdropped && strcmp(NameStr(attribute->attname), column) == 0) return attribute->attnum;
+    }
+    return InvalidAttrNumber;
+}
+
+}  // namespace
+
 Datum CatalogRow::value(const char* column, bool* null, Oid type, Oid or_type) const {
-    AttrNumber attribute = get_attnum(RelationGetRelid(relation_), column);
+    AttrNumber attribute = number_of(relation_, column);
     if (attribute == InvalidAttrNumber)
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
                         errmsg("column \"%s\" of pawl.%s is missing", column, RelationGetRelationName(relation_)),
                         errdetail("The installed SQL objects and the shared library are of different versions."),
                         errhint("ALTER EXTENSION pawl UPDATE;")));
-    const Oid found = attribute > 0 ? TupleDescAttr(RelationGetDescr(relation_), attribute - 1)->atttypid : InvalidOid;
-    if (found != type && (found != or_type || !OidIsValid(found)))
-        report_damage(
-            psprintf("catalog table pawl.%s", RelationGetRelationName(relation_)),
-            psprintf("Its column \"%s\" is of type %s, not %s.", column, format_type_be(found), format_type_be(type)));
+    require_type(RelationGetRelationName(relation_), *TupleDescAttr(RelationGetDescr(relation_), attribute - 1), type,
+                 or_type);
     return heap_getattr(tuple_, attribute, RelationGetDescr(relation_), null);
 }
 
 bool CatalogRow::has(const char* column) const {
-    return get_attnum(RelationGetRelid(relation_), column) != InvalidAttrNumber;
+    return number_of(relation_, column) != InvalidAttrNumber;
 }
 
 Oid CatalogRow::oid(const char* column) const {
@@ -63,8 +84,7 @@ char* CatalogRow::string(const char* column) const {
     bool null;
     Datum datum = value(column, &null, TEXTOID, NAMEOID);
     if (null) return nullptr;
-    AttrNumber attribute = get_attnum(RelationGetRelid(relation_), column);
-    if (TupleDescAttr(RelationGetDescr(relation_), attribute - 1)->atttypid == NAMEOID)
+    if (TupleDescAttr(RelationGetDescr(relation_), number_of(relation_, column) - 1)->atttypid == NAMEOID)
         return pstrdup(NameStr(*DatumGetName(datum)));
     return TextDatumGetCString(datum);
 }
@@ -134,13 +154,22 @@ char* CatalogRow::interval(const char* column) const {
 
 namespace {
 
-// The scan's comparison function requires this type.
-AttrNumber scanned(Oid table, const char* column, Oid type, Oid or_type = InvalidOid) {
-    const AttrNumber attribute = get_attnum(table, column);
-    const Oid found = attribute == InvalidAttrNumber ? InvalidOid : get_atttype(table, attribute);
-    if (attribute == InvalidAttrNumber || (found != type && found != or_type))
-        report_damage(psprintf("catalog table pawl.%s", get_rel_name(table)),
-                      psprintf("It has no column \"%s\" of type %s.", column, format_type_be(type)));
+// A column that a scan compares, and with what. The comparison function requires its type.
+struct Key {
+    const char* column;
+    Oid type;
+    Oid or_type;
+    RegProcedure equal;
+    Datum value;
+};
+
+AttrNumber scanned(Relation table, const Key& key) {
+    const AttrNumber attribute = number_of(table, key.column);
+    const Oid found =
+        attribute == InvalidAttrNumber ? InvalidOid : TupleDescAttr(RelationGetDescr(table), attribute - 1)->atttypid;
+    if (!OidIsValid(found) || (found != key.type && found != key.or_type))
+        report_damage(psprintf("catalog table pawl.%s", RelationGetRelationName(table)),
+                      psprintf("It has no column \"%s\" of type %s.", key.column, format_type_be(key.type)));
     return attribute;
 }
 
@@ -150,14 +179,19 @@ Snapshot newest_snapshot(Oid table) {
     return IsInParallelMode() ? GetCatalogSnapshot(table) : GetLatestSnapshot();
 }
 
-void scan(const char* table, int nkeys, ScanKey keys, RowVisitor visit, void* argument) {
+// The keys of a scan are always a prefix of the primary key.
+template <std::size_t nkeys>
+void scan(const char* table, const std::array<Key, nkeys>& keys, RowVisitor visit, void* argument) {
     Oid relid = catalog_table(table);
     if (!OidIsValid(relid)) return;
     Relation relation = table_open(relid, AccessShareLock);
-    // The keys of a scan are always a prefix of the primary key.
+    std::array<ScanKeyData, std::max<std::size_t>(nkeys, 1)> compared = {};
+    for (std::size_t i = 0; i < nkeys; ++i)
+        ScanKeyInit(&compared[i], scanned(relation, keys[i]), BTEqualStrategyNumber, keys[i].equal, keys[i].value);
     Oid index = nkeys > 0 ? pg::primary_key_index(relation) : InvalidOid;
     Snapshot snapshot = RegisterSnapshot(newest_snapshot(relid));
-    SysScanDesc scan = systable_beginscan(relation, index, OidIsValid(index), snapshot, nkeys, keys);
+    SysScanDesc scan =
+        systable_beginscan(relation, index, OidIsValid(index), snapshot, static_cast<int>(nkeys), compared.data());
     HeapTuple tuple;
     while (HeapTupleIsValid(tuple = systable_getnext(scan))) visit(CatalogRow(relation, tuple), argument);
     systable_endscan(scan);
@@ -165,45 +199,35 @@ void scan(const char* table, int nkeys, ScanKey keys, RowVisitor visit, void* ar
     table_close(relation, AccessShareLock);
 }
 
+Key of_relation(const char* column, Oid relation) {
+    return {column, REGCLASSOID, OIDOID, F_OIDEQ, ObjectIdGetDatum(relation)};
+}
+
+Key of_machine(const char* machine) {
+    return {"machine", TEXTOID, InvalidOid, F_TEXTEQ, CStringGetTextDatum(machine)};
+}
+
 }  // namespace
 
 void scan_bindings_of(Oid relation, RowVisitor visit, void* argument) {
-    Oid table = catalog_table("binding");
-    if (!OidIsValid(table)) return;
-    ScanKeyData key;
-    ScanKeyInit(&key, scanned(table, "relation", REGCLASSOID, OIDOID), BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(relation));
-    scan("binding", 1, &key, visit, argument);
+    scan("binding", std::array{of_relation("relation", relation)}, visit, argument);
 }
 
 void scan_pruned_log(Oid log, RowVisitor visit, void* argument) {
-    Oid table = catalog_table("pruned_log");
-    if (!OidIsValid(table)) return;
-    ScanKeyData key;
-    ScanKeyInit(&key, scanned(table, "log", REGCLASSOID, OIDOID), BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(log));
-    scan("pruned_log", 1, &key, visit, argument);
+    scan("pruned_log", std::array{of_relation("log", log)}, visit, argument);
 }
 
 void scan_bindings(RowVisitor visit, void* argument) {
-    scan("binding", 0, nullptr, visit, argument);
+    scan("binding", std::array<Key, 0>{}, visit, argument);
 }
 
 void scan_versions(const char* machine, RowVisitor visit, void* argument) {
-    ScanKeyData key;
-    ScanKeyInit(&key, scanned(catalog_table("machine"), "machine", TEXTOID), BTEqualStrategyNumber, F_TEXTEQ,
-                CStringGetTextDatum(machine));
-    scan("machine", 1, &key, visit, argument);
+    scan("machine", std::array{of_machine(machine)}, visit, argument);
 }
 
 void scan_machine(const char* table, const char* machine, int version, RowVisitor visit, void* argument) {
-    Oid relid = catalog_table(table);
-    if (!OidIsValid(relid)) return;
-    ScanKeyData keys[2];
-    ScanKeyInit(&keys[0], scanned(relid, "machine", TEXTOID), BTEqualStrategyNumber, F_TEXTEQ,
-                CStringGetTextDatum(machine));
-    ScanKeyInit(&keys[1], scanned(relid, "version", INT4OID), BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(version));
-    scan(table, 2, keys, visit, argument);
+    const Key of_version = {"version", INT4OID, InvalidOid, F_INT4EQ, Int32GetDatum(version)};
+    scan(table, std::array{of_machine(machine), of_version}, visit, argument);
 }
 
 }  // namespace pawl

@@ -13,6 +13,9 @@ Oid own_trigger_function(const char* name);  // pawl.<name>(); InvalidOid if it 
 // Reports a damaged row of the catalog: XX001. `row` names the row, `problem` is a sentence.
 [[noreturn]] void report_damage(const char* row, const char* problem);
 
+// Reports a column of a table of the catalog that is of another type.
+void require_type(const char* table, const FormData_pg_attribute& column, Oid type, Oid or_type = InvalidOid);
+
 // One row during a scan. Columns are read by name; a column of another type is reported (XX001).
 class CatalogRow {
 public:

@@ -55,10 +55,12 @@ Row row_argument(FunctionCallInfo fcinfo, int n) {
     return row;
 }
 
-int column_of(const Row& row, const char* name) {
+int column_of(const Row& row, const char* name, Oid type) {
     for (int i = 0; i < row.descriptor->natts; ++i) {
         const FormData_pg_attribute* column = TupleDescAttr(row.descriptor, i);
-        if (!column->attisdropped && strcmp(NameStr(column->attname), name) == 0) return i + 1;
+        if (column->attisdropped || strcmp(NameStr(column->attname), name) != 0) continue;
+        require_type(get_rel_name(get_typ_typrelid(row.descriptor->tdtypeid)), *column, type);
+        return i + 1;
     }
     ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN), errmsg("column \"%s\" is missing", name),
                     errhint("ALTER EXTENSION pawl UPDATE;")));
@@ -66,26 +68,26 @@ int column_of(const Row& row, const char* name) {
 
 Oid oid_of(Row& row, const char* name) {
     bool null;
-    Datum value = heap_getattr(&row.tuple, column_of(row, name), row.descriptor, &null);
+    Datum value = heap_getattr(&row.tuple, column_of(row, name, REGCLASSOID), row.descriptor, &null);
     return null ? InvalidOid : DatumGetObjectId(value);
 }
 
 const char* name_of(Row& row, const char* name) {
     bool null;
-    Datum value = heap_getattr(&row.tuple, column_of(row, name), row.descriptor, &null);
+    Datum value = heap_getattr(&row.tuple, column_of(row, name, NAMEOID), row.descriptor, &null);
     if (null) ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be null", name)));
     return pstrdup(NameStr(*DatumGetName(value)));
 }
 
-void set(Row& row, const char* name, Datum value, bool null) {
-    int column = column_of(row, name);
+void set(Row& row, const char* name, Oid type, Datum value, bool null) {
+    int column = column_of(row, name, type);
     row.tuple = *heap_modify_tuple_by_cols(&row.tuple, row.descriptor, 1, &column, &value, &null);
 }
 
 // Sets the role and the time, which the caller must not choose.
 void sign(Row& row, const char* by, const char* at) {
-    set(row, by, CStringGetTextDatum(GetUserNameFromId(GetUserId(), false)), false);
-    set(row, at, TimestampTzGetDatum(GetCurrentTimestamp()), false);
+    set(row, by, TEXTOID, CStringGetTextDatum(GetUserNameFromId(GetUserId(), false)), false);
+    set(row, at, TIMESTAMPTZOID, TimestampTzGetDatum(GetCurrentTimestamp()), false);
 }
 
 uint64 run_with_row(const char* query, Row& row) {
@@ -124,7 +126,9 @@ void require_owner(Oid relation) {
     if (!OidIsValid(relation) || get_rel_relkind(relation) == '\0')
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", relation)));
     if (!pg::owns_relation(relation, GetUserId()))
-        ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("must be owner of table %s", shown(relation))));
+        ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("must be owner of table %s", shown(relation)),
+                        errhint("Call it as role \"%s\", or as a member of it.",
+                                GetUserNameFromId(owner_of(relation), false))));
 }
 
 bool speaks_for(const char* owner) {
@@ -166,7 +170,7 @@ PAWL_FUNCTION(pawl_store_binding) {
                             errmsg("%s is a temporary table", shown(oid_of(row, "relation")))));
         for (const char* other : {"history", "history_view", "locked_after"})
             if (OidIsValid(oid_of(row, other))) require_owner(oid_of(row, other));
-        set(row, "extension", static_cast<Datum>(0), true);  // the trigger of the table sets it
+        set(row, "extension", NAMEOID, static_cast<Datum>(0), true);  // the trigger of the table sets it
         sign(row, "enforced_by", "enforced_at");
         run_with_row("INSERT INTO pawl.binding SELECT ($1).*", row);
         return Key{oid_of(row, "relation"), name_of(row, "state_column")};
@@ -198,7 +202,8 @@ PAWL_FUNCTION(pawl_change_binding) {
         run_with_row(
             "UPDATE pawl.binding b SET version = n.version, key_columns = n.key_columns, log_key_columns = "
             "n.log_key_columns, "
-            "on_delete = n.on_delete, always = n.always, calls = n.calls, enforced_at = CASE WHEN b.history IS "
+            "on_delete = n.on_delete, always = n.always, errors = n.errors, calls = n.calls, enforced_at = CASE WHEN "
+            "b.history IS "
             "DISTINCT FROM n.history "
             "THEN n.enforced_at ELSE b.enforced_at END, "
             "history = n.history, history_view = n.history_view, most_recent = n.most_recent, hash_chain = "
@@ -211,7 +216,7 @@ PAWL_FUNCTION(pawl_change_binding) {
             "backoff = n.backoff, backoff_column = n.backoff_column, operator_events = n.operator_events, "
             "events = n.events, events_since = n.events_since, wake = n.wake, "
             "trace_columns = n.trace_columns, locked_after = n.locked_after, log_token = n.log_token, "
-            "result_columns = n.result_columns "
+            "result_columns = n.result_columns, may_place = n.may_place "
             "FROM (SELECT ($1).*) n WHERE b.relation = n.relation AND b.state_column = n.state_column",
             row);
         return Key{oid_of(row, "relation"), name_of(row, "state_column")};

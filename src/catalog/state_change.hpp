@@ -5,6 +5,13 @@
 
 namespace pawl {
 
+// What pawl.place asks for by its UPDATE, and the log entry that it becomes.
+struct Placement {
+    text* reason;
+    text* to;
+    int entries;  // log entries formed for it
+};
+
 // One transition of one row.
 struct StateChange {
     StateChange* next;  // another row's, or a later one of the same row
@@ -21,9 +28,10 @@ struct StateChange {
     text* correlation_id;
     Jsonb* metadata;
     TimestampTz at;
-    bool may_wait;       // its predecessor may still be in the entry buffer
-    bool captured;       // written by an INSERT into the log, not through the entry buffer
-    std::uint8_t roles;  // of the transition; see counted_roles
+    bool may_wait;         // its predecessor may still be in the entry buffer
+    bool captured;         // written by an INSERT into the log, not through the entry buffer
+    std::uint8_t roles;    // of the transition; see counted_roles
+    Placement* placement;  // null: the row takes a transition; valid until the statement of pawl.place has ended
     Datum key[FLEXIBLE_ARRAY_MEMBER];
 };
 
@@ -41,8 +49,9 @@ struct Outcome {
     std::uint8_t roles = 0;  // of the transition; see counted_roles
     SubTransactionId subtransaction = InvalidSubTransactionId;  // in which it happened; invalid: the current one
     TimestampTz at = 0;                                         // when it happened; 0: now
-    Jsonb* facts = nullptr;  // from the row's result column, see facts_of_result; may be null
-    int64 token = -1;        // the fencing token of the new version of the row; negative: none
+    Jsonb* facts = nullptr;          // from the row's result column, see facts_of_result; may be null
+    Placement* placement = nullptr;  // the row is placed and takes no transition
+    int64 token = -1;                // the fencing token of the new version of the row; negative: none
 };
 
 // The log entry of a state change.

@@ -72,14 +72,15 @@ Rejection rejected_at(const Target& target, const text* event, const FoundRow& r
 
 core::StateId find_destination(const Target& target, const text* event, const FoundRow& row, const Intent* intent) {
     const Destination destination = look_for_destination(target, event, row, intent, false);
-    if (destination.to == core::no_state) raise(rejected_at(target, event, row, destination));
+    if (destination.to == core::no_state) raise(*target.binding, rejected_at(target, event, row, destination));
     return destination.to;
 }
 
 void no_such_row(const Target& target, const Datum* key) {
     ereport(ERROR, (errcode(ERRCODE_NO_DATA_FOUND),
                     errmsg("%s has no row with key %s", target.table, describe_key(*target.binding, key)),
-                    errdetail("The row does not exist, or row-level security hides it.")));
+                    errdetail("The row does not exist, or row-level security hides it."),
+                    pg::report_place({target.binding->root, nullptr, nullptr})));
 }
 
 }  // namespace pawl

@@ -22,7 +22,8 @@ void require_known_event(const Request& request, const text* event) {
     if (machine.machine->knows_event(view(event))) return;
     throw pg::Failure(sqlstate::unknown_object,
                       "machine \"" + std::string(machine.name) + "\" has no event \"" + std::string(view(event)) + "\"",
-                      {}, "SELECT DISTINCT event FROM pawl.transitions('" + std::string(machine.name) + "');");
+                      {}, "SELECT DISTINCT event FROM pawl.transitions('" + std::string(machine.name) + "');",
+                      place_of(*request.target.binding));
 }
 
 // The events of the argument `events`; null: it is not given.
@@ -270,7 +271,7 @@ PAWL_FUNCTION(pawl_fire) {
         if (request.events == nullptr || row.state == core::no_state)
             return find_destination(target, request.event, row, &intent);
         const Led led = lead_through(target, row, *request.events, intent);
-        if (led.rejection != nullptr) raise(*led.rejection);
+        if (led.rejection != nullptr) raise(*target.binding, *led.rejection);
         return led.to;
     });
 

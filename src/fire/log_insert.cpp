@@ -143,7 +143,8 @@ Owner find_owner(TriggerData* trigger) {
         throw pg::Failure(sqlstate::log_is_immutable,
                           "the log \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\" is closed",
                           "Its binding was released.",
-                          "Enforce the machine again with pawl.enforce and pawl.enable_log.");
+                          "Enforce the machine again with pawl.enforce and pawl.enable_log.",
+                          {RelationGetRelid(trigger->tg_relation), nullptr, nullptr});
     return owner;
 }
 

@@ -9,6 +9,12 @@ char* as_text(Oid type, Datum value) {
     return type == UNKNOWNOID ? DatumGetCString(value) : fixed_text(type, value);
 }
 
+// Whether a driver's text arrives as this type: of a parameter without a type PostgreSQL makes text, others say
+// varchar.
+bool is_string(Oid type) {
+    return type == UNKNOWNOID || TypeCategory(type) == TYPCATEGORY_STRING;
+}
+
 // A value of the key column's type from a value of the type that the caller gave.
 Datum coerce(const Binding& binding, int key, Oid type, Datum value) {
     // A domain's CHECK is code of the table's owner. To look for a value its base type is enough.
@@ -60,16 +66,39 @@ void deconstruct(ArrayType* array, Datum** elements, bool** nulls, int* n) {
     deconstruct_array(array, ARR_ELEMTYPE(array), length, by_value, alignment, elements, nulls, n);
 }
 
+// One element for each key column.
+void coerce_all(const Binding& binding, Oid type, const Datum* elements, const bool* nulls, Datum* key) {
+    for (int i = 0; i < binding.nkeys; ++i) {
+        if (nulls[i]) null_key(binding);
+        key[i] = coerce(binding, i, type, elements[i]);
+    }
+}
+
 void key_from_array(const Binding& binding, ArrayType* array, Datum* key) {
     Datum* elements;
     bool* nulls;
     int n;
     deconstruct(array, &elements, &nulls, &n);
     if (n != binding.nkeys) wrong_key(binding, n);
-    for (int i = 0; i < n; ++i) {
-        if (nulls[i]) null_key(binding);
-        key[i] = coerce(binding, i, ARR_ELEMTYPE(array), elements[i]);
-    }
+    coerce_all(binding, ARR_ELEMTYPE(array), elements, nulls, key);
+}
+
+// (a,b), as a driver writes a tuple without a type.
+void key_from_record_text(const Binding& binding, char* record, Datum* key) {
+    TupleDesc descriptor = CreateTemplateTupleDesc(binding.nkeys);
+    for (int i = 0; i < binding.nkeys; ++i)
+        TupleDescInitEntry(descriptor, static_cast<AttrNumber>(i + 1), nullptr, TEXTOID, -1, 0);
+    BlessTupleDesc(descriptor);
+    key_from_record(
+        binding,
+        DatumGetHeapTupleHeader(OidInputFunctionCall(F_RECORD_IN, record, descriptor->tdtypeid, descriptor->tdtypmod)),
+        key);
+}
+
+// {a,b} or (a,b)
+void key_from_text(const Binding& binding, char* text, Datum* key) {
+    if (*text == '(') return key_from_record_text(binding, text, key);
+    key_from_array(binding, DatumGetArrayTypeP(OidInputFunctionCall(F_ARRAY_IN, text, TEXTOID, -1)), key);
 }
 
 Datum* key_from_value(const Binding& binding, Oid type, Datum value) {
@@ -79,9 +108,8 @@ Datum* key_from_value(const Binding& binding, Oid type, Datum value) {
         key_from_record(binding, DatumGetHeapTupleHeader(value), key);
     else if (binding.nkeys > 1 && type_is_array(base))
         key_from_array(binding, DatumGetArrayTypeP(value), key);
-    else if (binding.nkeys > 1 && (base == UNKNOWNOID || base == TEXTOID))  // '{a,b}'
-        key_from_array(binding, DatumGetArrayTypeP(OidInputFunctionCall(F_ARRAY_IN, as_text(type, value), TEXTOID, -1)),
-                       key);
+    else if (binding.nkeys > 1 && is_string(base))
+        key_from_text(binding, as_text(type, value), key);
     else if (binding.nkeys == 1)
         key[0] = coerce(binding, 0, type, value);
     else
@@ -89,8 +117,19 @@ Datum* key_from_value(const Binding& binding, Oid type, Datum value) {
     return key;
 }
 
+// A key in a list: one element, or one for each key column.
+Datum* key_from_elements(const Binding& binding, Oid type, const Datum* elements, const bool* nulls, int width) {
+    if (width == 1) {
+        if (nulls[0]) null_key(binding);
+        return key_from_value(binding, type, elements[0]);
+    }
+    auto* key = static_cast<Datum*>(palloc(sizeof(Datum) * binding.nkeys));
+    coerce_all(binding, type, elements, nulls, key);
+    return key;
+}
+
 Datum* columns_of_keys(const Binding& binding, Oid type, Datum value, int* n) {
-    if (type == UNKNOWNOID || type == TEXTOID) {  // '{1,2,3}'
+    if (is_string(type)) {  // '{1,2,3}'
         value = OidInputFunctionCall(F_ARRAY_IN, as_text(type, value), TEXTOID, -1);
         type = TEXTARRAYOID;
     }
@@ -102,11 +141,15 @@ Datum* columns_of_keys(const Binding& binding, Oid type, Datum value, int* n) {
     Datum* elements;
     bool* nulls;
     deconstruct(array, &elements, &nulls, n);
+    // {{1,a},{2,b}}: each row is a composite key
+    const int width = binding.nkeys > 1 && ARR_NDIM(array) == 2 ? ARR_DIMS(array)[1] : 1;
+    if (width > 1 && width != binding.nkeys) wrong_key(binding, width);
+    *n /= width;
     auto** columns = static_cast<Datum**>(palloc(sizeof(Datum*) * binding.nkeys));
     for (int i = 0; i < binding.nkeys; ++i) columns[i] = static_cast<Datum*>(palloc(sizeof(Datum) * Max(*n, 1)));
     for (int row = 0; row < *n; ++row) {
-        if (nulls[row]) null_key(binding);
-        Datum* key = key_from_value(binding, ARR_ELEMTYPE(array), elements[row]);
+        Datum* key =
+            key_from_elements(binding, ARR_ELEMTYPE(array), elements + row * width, nulls + row * width, width);
         for (int i = 0; i < binding.nkeys; ++i) columns[i][row] = key[i];
     }
     auto* arrays = static_cast<Datum*>(palloc(sizeof(Datum) * binding.nkeys));

@@ -21,11 +21,13 @@ Target open_target(Oid relation, const char* column);
 Target open_table_target(Oid relation, const char* column);  // the same, also without a key
 void close_target(const Target& target);
 
-// Reads a key from an argument of type "any": the value itself, a text of it, row(a, b), or an array of texts. Returns
-// one Datum a key column.
+// Reads a key from a polymorphic argument: the value itself, a text of it, row(a, b) or an array of texts, or '(a,b)'
+// or
+// '{a,b}' as a text. Returns one Datum a key column.
 Datum* read_key(const Binding& binding, Oid type, Datum value);
 
-// Reads a list of keys: an array of any of these. Returns one array a key column, all of the same length, for unnest.
+// Reads a list of keys: an array of any of these, an array of two dimensions, or its text. Returns one array a key
+// column, all of the same length, for unnest.
 Datum* read_keys(const Binding& binding, Oid type, Datum value, int* n);
 
 // alias.a = $2 AND alias.b = $3, by the operators of the columns' types.

@@ -49,6 +49,11 @@ text* upgrade_event() {
     return reserved_event(&upgrade, "pawl.upgrade");
 }
 
+text* place_event() {
+    static text* place = nullptr;
+    return reserved_event(&place, "pawl.place");
+}
+
 // On a subscriber the columns have the publisher's values.
 bool manages_columns(const Binding& binding) {
     return binding.managed != nullptr && SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA;
@@ -86,7 +91,7 @@ int decide_or_reject(const Question& question, const RowVersions& versions, cons
     if (decision.transition != no_transition) return decision.transition;
     const RejectionReason& reason = decision.reason;
     if (reason.guard != nullptr)
-        raise(rejected_by_guard(row_of, row.slot, states.from_text, states.to_text, reason.guard));
+        raise(row_of, rejected_by_guard(row_of, row.slot, states.from_text, states.to_text, reason.guard));
     if (reason.fault != OwnershipFault::none)
         reject_ownership(row_of, row.slot, *question.ownership, reason.fault,
                          describe_move(states.from_text, states.to_text));
@@ -97,7 +102,7 @@ int decide_or_reject(const Question& question, const RowVersions& versions, cons
 
 // Decides the events that were listed.
 void walk_or_reject(const Walk& asked, Path* path) {
-    if (const Rejection* rejection = walk(asked, path)) raise(*rejection);
+    if (const Rejection* rejection = walk(asked, path)) raise(asked.binding, *rejection);
 }
 
 // In a BEFORE trigger: decides, and sets the managed columns.
@@ -198,9 +203,14 @@ void apply_update(Oid relation, Binding& binding, const Binding& before_of, cons
     if (intent != nullptr && intent->remap && states.to != core::no_state) {
         outcome.from = states.from_text;
         outcome.to = states.to_text;
-        outcome.event = upgrade_event();
+        outcome.event = intent->placement != nullptr ? place_event() : upgrade_event();
+        outcome.placement = intent->placement;
+        // a trigger of the table may have written another state
+        if (intent->placement != nullptr && view(outcome.to) != view(intent->placement->to))
+            reject_transition(before_of, before.slot, states.from_text, states.to_text, nullptr);
         if (keeps)
-            set_for_remap(binding, states.to, statement_of(*managed_update, before, after), &managed_update->changes);
+            set_for_remap(binding, states.to, statement_of(*managed_update, before, after), intent,
+                          &managed_update->changes);
     } else {
         // A state that is unknown to the machine was stored without validation: no transition leaves it.
         if (states.from == core::no_state)
@@ -265,7 +275,8 @@ void set_columns_before(Member* member, const Row& before, const Row& after, Man
             set_without_transition(binding, states.to, statement_of(*managed_update, before, after), intent,
                                    &managed_update->changes);
         } else if (intent != nullptr && intent->remap && states.to != core::no_state) {
-            set_for_remap(binding, states.to, statement_of(*managed_update, before, after), &managed_update->changes);
+            set_for_remap(binding, states.to, statement_of(*managed_update, before, after), intent,
+                          &managed_update->changes);
         } else if (states.from != core::no_state) {
             Path path;
             decide_and_set(member->relid, binding, before, after, states, intent, managed_update, &path);

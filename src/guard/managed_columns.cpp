@@ -204,11 +204,11 @@ void keep_due(const Binding& binding, const Ownership& ownership, int transition
 
 [[noreturn]] void reject_change(const Binding& binding, TupleTableSlot* row, const ManagedColumn& column,
                                 const char* hint) {
-    ereport(ERROR, (errcode(rejected(sqlstate::not_the_owner, binding.machine->name)),
-                    errmsg("managed column \"%s\" cannot be changed by this statement", NameStr(column.name)),
-                    errdetail("%s: the column changes when the row enters or leaves an owned state.",
-                              describe_row(binding, row)),
-                    errhint("%s", hint)));
+    raise(binding,
+          {rejected(sqlstate::not_the_owner, binding.machine->name),
+           psprintf("managed column \"%s\" cannot be changed by this statement", NameStr(column.name)),
+           psprintf("%s: the column changes when the row enters or leaves an owned state.", describe_row(binding, row)),
+           hint});
 }
 
 // The statement sets the owner of a row without one, in an owned state.
@@ -294,14 +294,18 @@ void set_for_transition(const Binding& binding, const Ownership& ownership, int 
     keep_due(binding, ownership, transition, statement, changes);
 }
 
-void set_for_remap(const Binding& binding, core::StateId to, const Statement& statement, ColumnChanges* changes) {
+void set_for_remap(const Binding& binding, core::StateId to, const Statement& statement, const Intent* intent,
+                   ColumnChanges* changes) {
     const Managed& managed = *binding.managed;
-    const Ownership ownership = ownership_of(binding, statement.before, {});
-    if (!managed.owned[to]) leave(ownership, ownership.has_owner, changes);
-    if (managed.shortest_after[to] != nullptr)
-        put(changes, managed.due, later(ownership.now, managed.shortest_after[to]));
-    else
-        put_null(changes, managed.due);
+    Ownership ownership = ownership_of(binding, statement.before, {});
+    if (!managed.owned[to]) {
+        leave(ownership, ownership.has_owner, changes);
+    } else if (intent->placement != nullptr && managed.owner.kept()) {
+        ownership.actor.name = intent->processor;
+        take(ownership, lease_of(ownership, nullptr, intent), changes);
+    }
+    const Interval* after = managed.shortest_after[to];
+    put(changes, managed.due, after == nullptr ? static_cast<Datum>(0) : later(ownership.now, after), after == nullptr);
 }
 
 void set_without_transition(const Binding& binding, core::StateId state, const Statement& statement,
@@ -358,20 +362,19 @@ void check_new_row(const Binding& binding, core::StateId state, TupleTableSlot* 
     const char* name = quoted_state(binding.machine->state_text[state]);
     if (managed.owned[state]) {
         if (!value_in(row, managed.owner).null) return check_lease(binding, row);
-        ereport(
-            ERROR,
-            (errcode(rejected(sqlstate::not_the_owner, binding.machine->name)), errmsg("state %s needs an owner", name),
-             errdetail("%s is inserted without an owner, and no processor is set.", describe_row(binding, row)),
-             errhint("SET pawl.processor = 'name of the worker'; or set column %s.",
-                     quote_identifier(NameStr(managed.owner.name)))));
+        raise(binding,
+              {rejected(sqlstate::not_the_owner, binding.machine->name), psprintf("state %s needs an owner", name),
+               psprintf("%s is inserted without an owner, and no processor is set.", describe_row(binding, row)),
+               psprintf("SET pawl.processor = 'name of the worker'; or set column %s.",
+                        quote_identifier(NameStr(managed.owner.name)))});
     }
     for (const ManagedColumn* column : {&managed.owner, &managed.lease}) {
         if (value_in(row, *column).null) continue;
-        ereport(ERROR, (errcode(rejected(sqlstate::not_the_owner, binding.machine->name)),
-                        errmsg("state %s cannot be owned", name),
-                        errdetail("%s is inserted with a value in column \"%s\".", describe_row(binding, row),
-                                  NameStr(column->name)),
-                        errhint("Insert the row without the value, then claim it with pawl.claim.")));
+        raise(binding,
+              {rejected(sqlstate::not_the_owner, binding.machine->name), psprintf("state %s cannot be owned", name),
+               psprintf("%s is inserted with a value in column \"%s\".", describe_row(binding, row),
+                        NameStr(column->name)),
+               "Insert the row without the value, then claim it with pawl.claim."});
     }
 }
 

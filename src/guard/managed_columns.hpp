@@ -47,7 +47,8 @@ void copy_columns(const Binding& binding, TupleTableSlot* before, ColumnChanges*
 void carry_columns(const Binding& binding, const Statement& statement, TupleTableSlot* before, ColumnChanges* changes);
 
 // For a row whose state pawl.upgrade maps; ownership is not checked.
-void set_for_remap(const Binding& binding, core::StateId to, const Statement& statement, ColumnChanges* changes);
+void set_for_remap(const Binding& binding, core::StateId to, const Statement& statement, const Intent* intent,
+                   ColumnChanges* changes);
 
 // For a row whose state does not change: rejects changes that only a transition may make.
 void set_without_transition(const Binding& binding, core::StateId state, const Statement& statement,

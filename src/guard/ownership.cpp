@@ -217,7 +217,7 @@ Rejection ownership_rejection(const Binding& binding, TupleTableSlot* row, const
 
 void reject_ownership(const Binding& binding, TupleTableSlot* row, const Ownership& ownership, OwnershipFault fault,
                       const char* what) {
-    raise(ownership_rejection(binding, row, ownership, fault, what));
+    raise(binding, ownership_rejection(binding, row, ownership, fault, what));
 }
 
 }  // namespace pawl

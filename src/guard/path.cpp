@@ -24,7 +24,8 @@ const char* quoted_events(const EventList& events) {
         (errcode(sqlstate::unknown_object),
          errmsg("machine \"%s\" has no event \"%s\"", binding.machine->name, text_to_cstring(events.events[unknown])),
          errdetail("The events are %s; the machine has others of them.", quoted_events(events)),
-         errhint("SELECT DISTINCT event FROM pawl.transitions(%s);", quote_literal_cstr(binding.machine->name))));
+         errhint("SELECT DISTINCT event FROM pawl.transitions(%s);", quote_literal_cstr(binding.machine->name)),
+         pg::report_place(place_of(binding))));
 }
 
 // The column's value for a state of the machine.
@@ -154,6 +155,8 @@ public:
 
     // Before the transition of an event: the actor, and what it owns.
     Ownership ownership(const Row& prev, int event) {
+        if (asked_.intent != nullptr && asked_.intent->processors != nullptr)
+            actor_.name = asked_.intent->processors[event];
         Ownership ownership = ownership_of(asked_.binding, prev.slot, actor_);
         if (event == 0) {
             now_ = ownership.now;

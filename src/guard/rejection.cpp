@@ -1,6 +1,7 @@
 // May ereport; owns nothing. See rejection.hpp.
 #include "guard/rejection.hpp"
 
+#include "pg/error_context.hpp"
 #include "pg/sqlstate.hpp"
 #include "session/observer.hpp"
 
@@ -46,6 +47,12 @@ char* hint_of_moves(const Binding& binding, const text* from) {
     char* moves = open_transitions(*binding.machine, state);
     if (*moves == '\0') return psprintf("No transition leaves %s.", quoted_state(from));
     return psprintf("From %s the machine allows: %s.", quoted_state(from), moves);
+}
+
+// The codes that say what the machine does not allow; the others are about owners, leases and calls.
+bool is_of_machine(int code) {
+    return code == sqlstate::no_such_transition || code == sqlstate::not_an_initial_state ||
+           code == sqlstate::guard_rejected;
 }
 
 // Like PostgreSQL's own errors, ours show only values that the user may select, and none under row security. The
@@ -102,24 +109,37 @@ Rejection rejected_transition(const Binding& binding, TupleTableSlot* row, const
 
 void reject_transition(const Binding& binding, TupleTableSlot* row, const text* from, const text* to,
                        const text* event) {
-    raise(rejected_transition(binding, row, from, to, event));
+    raise(binding, rejected_transition(binding, row, from, to, event));
 }
 
 void reject_initial_state(const Binding& binding, TupleTableSlot* row, const text* to, const text* event) {
     const bool unknown = state_of(binding, to) == core::no_state;
-    ereport(ERROR, (errcode(rejected(sqlstate::not_an_initial_state, binding.machine->name)),
-                    event == nullptr ? errmsg("%s is not an initial state of machine \"%s\"", quoted_state(to),
-                                              binding.machine->name)
-                                     : errmsg("event \"%s\" does not begin in %s in machine \"%s\"",
-                                              text_to_cstring(event), quoted_state(to), binding.machine->name),
-                    errdetail("%s is new.%s", describe_row(binding, row),
-                              unknown ? psprintf(" The machine has no state %s.", quoted_state(to)) : ""),
-                    errhint("Initial states: %s.", open_transitions(*binding.machine, core::no_state))));
+    raise(binding, {rejected(sqlstate::not_an_initial_state, binding.machine->name),
+                    event == nullptr ? psprintf("%s is not an initial state of machine \"%s\"", quoted_state(to),
+                                                binding.machine->name)
+                                     : psprintf("event \"%s\" does not begin in %s in machine \"%s\"",
+                                                text_to_cstring(event), quoted_state(to), binding.machine->name),
+                    psprintf("%s is new.%s", describe_row(binding, row),
+                             unknown ? psprintf(" The machine has no state %s.", quoted_state(to)) : ""),
+                    psprintf("Initial states: %s.", open_transitions(*binding.machine, core::no_state))});
 }
 
-void raise(const Rejection& rejection) {
-    ereport(ERROR, (errcode(rejection.sqlstate), errmsg_internal("%s", rejection.message),
-                    errdetail_internal("%s", rejection.detail), errhint("%s", rejection.hint)));
+pg::Place place_of(const Binding& binding) {
+    return {binding.root, NameStr(binding.column), binding.machine->name};
+}
+
+void raise(const Binding& binding, const Rejection& rejection) {
+    const bool violates_check = binding.checks && is_of_machine(rejection.sqlstate);
+    pg::Place place = place_of(binding);
+    const char* detail = rejection.detail;
+    if (violates_check) {
+        detail = psprintf("%s: %s", unpack_sql_state(rejection.sqlstate), detail);
+        place.constraint = makeObjectName(get_rel_name(binding.root), NameStr(binding.column), "machine");
+    }
+    error_context_stack = pg::without_own_frames(error_context_stack);
+    ereport(ERROR, (errcode(violates_check ? ERRCODE_CHECK_VIOLATION : rejection.sqlstate),
+                    errmsg_internal("%s", rejection.message), errdetail_internal("%s", detail),
+                    errhint("%s", rejection.hint), pg::report_place(place)));
 }
 
 Rejection rejected_by_guard(const Binding& binding, TupleTableSlot* row, const text* from, const text* to,
@@ -133,22 +153,19 @@ Rejection rejected_by_guard(const Binding& binding, TupleTableSlot* row, const t
 }
 
 void reject_delete(const Binding& binding, TupleTableSlot* row, const text* from) {
-    ereport(ERROR,
-            (errcode(rejected(sqlstate::no_such_transition, binding.machine->name)),
-             errmsg("row in state %s cannot be deleted", quoted_state(from)),
-             errdetail("%s. Machine \"%s\" is enforced with on_delete => '%s'.", describe_row(binding, row),
-                       binding.machine->name, binding.on_delete == OnDelete::deny ? "deny" : "terminal"),
-             errhint("%s", binding.on_delete == OnDelete::deny ? "Rows of this table cannot be deleted."
-                                                               : "Only rows in a terminal state can be deleted.")));
+    const bool never = binding.on_delete == OnDelete::deny;
+    raise(binding, {rejected(sqlstate::no_such_transition, binding.machine->name),
+                    psprintf("row in state %s cannot be deleted", quoted_state(from)),
+                    psprintf("%s. Machine \"%s\" is enforced with on_delete => '%s'.", describe_row(binding, row),
+                             binding.machine->name, never ? "deny" : "terminal"),
+                    never ? "Rows of this table cannot be deleted." : "Only rows in a terminal state can be deleted."});
 }
 
 void reject_key_change(const Binding& binding, TupleTableSlot* row) {
-    ereport(
-        ERROR,
-        (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("the key of a row with a log cannot change"),
-         errdetail("%s: the row's log entries have this key.", describe_row(binding, row)),
-         errhint(
-             "Delete the row and insert it with the new key, or enforce with key => the columns that never change.")));
+    raise(binding,
+          {ERRCODE_FEATURE_NOT_SUPPORTED, "the key of a row with a log cannot change",
+           psprintf("%s: the row's log entries have this key.", describe_row(binding, row)),
+           "Delete the row and insert it with the new key, or enforce with key => the columns that never change."});
 }
 
 Rejection rejected_event(const Binding& binding, TupleTableSlot* row, core::StateId from, const text* event) {

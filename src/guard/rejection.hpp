@@ -5,6 +5,7 @@
 
 #include "catalog/row_identity.hpp"
 #include "guard/decide.hpp"
+#include "pg/bridge.hpp"
 
 namespace pawl {
 
@@ -16,7 +17,11 @@ struct Rejection {
     const char* hint;
 };
 
-[[noreturn]] void raise(const Rejection& rejection);
+// Raises it with SCHEMA, TABLE, COLUMN and CONSTRAINT. PW001 to PW003 become 23514 if the binding says so.
+[[noreturn]] void raise(const Binding& binding, const Rejection& rejection);
+
+// What an error of a binding is about: its table, its state column and its machine.
+pg::Place place_of(const Binding& binding);
 
 Rejection rejected_by_guard(const Binding& binding, TupleTableSlot* row, const text* from, const text* to,
                             const char* guard);

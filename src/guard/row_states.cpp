@@ -15,6 +15,12 @@ bool same_state(const Binding& binding, Datum a, bool a_null, Datum b, bool b_nu
     return view(DatumGetTextPP(a)) == view(DatumGetTextPP(b));
 }
 
+// Whether the intent lists events, but not for rows that enter this state.
+bool is_for_others(const Binding& binding, core::StateId to, const Intent* intent) {
+    return intent != nullptr && intent->events_to != nullptr &&
+           (to == core::no_state || view(binding.machine->state_text[to]) != view(intent->events_to));
+}
+
 }  // namespace
 
 text* lasting_text(const Binding& binding, core::StateId state, Datum value, bool null) {
@@ -34,8 +40,9 @@ States states_of(const Binding& before_of, const Row& before, const Binding& aft
     const Datum old_value = slot_getattr(before.slot, before_of.state, &old_null);
     const Datum new_value = slot_getattr(after.slot, after_of.state, &new_null);
     States states = {core::no_state, decode_state(after_of, new_value, new_null), nullptr, nullptr, false, nullptr};
-    states.events = events_for(after_of, intent);
-    states.stays = same_state(after_of, old_value, old_null, new_value, new_null) &&
+    states.events = is_for_others(after_of, states.to, intent) ? nullptr : events_for(after_of, intent);
+    states.stays = (intent == nullptr || intent->placement == nullptr) &&
+                   same_state(after_of, old_value, old_null, new_value, new_null) &&
                    !(states.events != nullptr ? may_lead_back(after_of, states.to, *states.events)
                                               : is_self_transition(after_of, states.to, intent));
     if (states.stays) return states;

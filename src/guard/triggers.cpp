@@ -246,7 +246,8 @@ PAWL_FUNCTION(pawl_protect_log) {
         sqlstate::log_is_immutable,
         "the log \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\" is immutable",
         std::string(operation) + " of log entries is not allowed.",
-        "To change a state, update the row's state column, or insert its key and to_state or event into the log.");
+        "To change a state, update the row's state column, or insert its key and to_state or event into the log.",
+        {RelationGetRelid(trigger->tg_relation), nullptr, nullptr});
 }
 
 PAWL_FUNCTION(pawl_uuid_v7) {

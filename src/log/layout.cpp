@@ -56,6 +56,10 @@ LogColumns find_columns(Relation log, const LogLayout& layout) {
     columns.hash = layout.hash_chain ? typed_column(log, "hash", BYTEAOID) : 0;
     columns.salt = layout.hash_chain ? typed_column(log, "salt", BYTEAOID) : 0;
     columns.salts = layout.hash_chain ? typed_column(log, "salts", JSONBOID) : 0;
+    // pawl.set_placing adds it to a log, and it stays; columns of other types are the owner's
+    columns.placed = get_attnum(RelationGetRelid(log), "placed");
+    if (columns.placed > 0 && TupleDescAttr(RelationGetDescr(log), columns.placed - 1)->atttypid != TEXTOID)
+        columns.placed = 0;
     return columns;
 }
 
@@ -306,6 +310,7 @@ void append_content(StringInfo out, const StateChange& change, int sort_key, Tim
     append_string(out, change.metadata == nullptr ? nullptr : committed_metadata(change.metadata, salt));
     append_number(out, binding.machine->version);
     append_number(out, at + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY);
+    if (change.placement != nullptr) append_text(out, change.placement->reason);
     appendStringInfoChar(out, ']');
 }
 

@@ -10,7 +10,7 @@ namespace pawl {
 struct LogColumns {
     AttrNumber id, sort_key, from_state, to_state, event, processor, actor, correlation_id, metadata, machine_version,
         created_at;
-    AttrNumber most_recent, hash, salt, salts;  // 0 if the log has none
+    AttrNumber most_recent, hash, salt, salts, placed;  // 0 if the log has none
 };
 
 // The column of this name. Raises 42703 if there is none, XX001 if its type is another one.

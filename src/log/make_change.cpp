@@ -82,6 +82,7 @@ StateChange* make_change(const Binding& binding, TupleTableSlot* row, const Outc
     change->to = outcome.to;
     change->roles = outcome.roles;
     change->event = outcome.event;
+    change->placement = outcome.placement;
     change->actor = attribution.actor;
     change->processor = attribution.processor;
     change->correlation_id = attribution.correlation_id;

@@ -54,7 +54,8 @@ void check_may_remove(Oid relation) {
         return;
     ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
                     errmsg("must be owner of table %s, or a member of pawl_admin", get_rel_name(relation)),
-                    errdetail("Removed entries cannot be restored.")));
+                    errdetail("Removed entries cannot be restored."),
+                    errhint("GRANT pawl_admin TO %s;", quote_identifier(GetUserNameFromId(GetUserId(), false)))));
 }
 
 // The guard trigger of audits and anchors.
@@ -77,7 +78,8 @@ PAWL_FUNCTION(pawl_protect_record) {
                                                                          : "TRUNCATE";
     throw pg::Failure(sqlstate::log_is_immutable,
                       "table \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\" is immutable",
-                      std::string(operation) + " by a client is not allowed.");
+                      std::string(operation) + " by a client is not allowed.", {},
+                      {RelationGetRelid(trigger->tg_relation), nullptr, nullptr});
 }
 
 }  // namespace pawl

@@ -46,7 +46,8 @@ namespace {
 
 // How many columns a log has to which the owner has added none.
 int own_columns(const LogWriter* writer) {
-    return 11 + writer->nkeys + (writer->layout.stored ? 1 : 0) + (writer->layout.hash_chain ? 3 : 0);
+    return 11 + writer->nkeys + (writer->layout.stored ? 1 : 0) + (writer->layout.hash_chain ? 3 : 0) +
+           (writer->columns.placed > 0 ? 1 : 0);
 }
 
 // Finds the partial unique index on exactly the key columns.
@@ -88,6 +89,8 @@ LogWriter* begin(const LogTable& table, const LogLayout& layout, int nkeys, LogU
     writer->context = AllocSetContextCreate(CurrentMemoryContext, "pawl log batch", ALLOCSET_DEFAULT_SIZES);
     if (use == LogUse::append) choose_way(&writer->table, own_columns(writer));
     begin_search(&writer->newest_entries, log, layout, writer->columns, nkeys, writer->context);
+    for (int i = 0; i < nkeys; ++i)  // the key column of a log from before the name was reserved
+        if (log_key_column(writer, i) == writer->columns.placed) writer->columns.placed = 0;
     writer->table.most_recent_index = find_most_recent_index(writer);
     const int columns = RelationGetDescr(log)->natts;
     writer->values = static_cast<Datum*>(palloc0(sizeof(Datum) * columns));
@@ -120,7 +123,7 @@ bool is_log_column(const LogWriter* writer, AttrNumber attribute) {
     for (AttrNumber ours :
          {columns.id, columns.sort_key, columns.from_state, columns.to_state, columns.event, columns.processor,
           columns.actor, columns.correlation_id, columns.metadata, columns.machine_version, columns.created_at,
-          columns.most_recent, columns.hash, columns.salt, columns.salts})
+          columns.most_recent, columns.hash, columns.salt, columns.salts, columns.placed})
         if (ours == attribute) return true;
     for (int i = 0; i < writer->nkeys; ++i)
         if (log_key_column(writer, i) == attribute) return true;
@@ -185,6 +188,16 @@ HeapTuple form_log_tuple(LogWriter* writer, const StateChange& change, const New
     // The next entry of the row is written in the same batch, and could not clear the flag of a row that is not there.
     const bool most_recent = change.then == nullptr || !writer->table.many;
     if (columns.most_recent != 0) set(columns.most_recent, BoolGetDatum(most_recent));
+    if (columns.placed > 0) set_text(columns.placed, nullptr);
+    if (change.placement != nullptr) {
+        if (columns.placed <= 0)
+            ereport(ERROR,
+                    (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                     errmsg("log table \"%s\" has no column \"placed\"", RelationGetRelationName(writer->table.log)),
+                     errhint("Call pawl.set_placing again.")));
+        set_text(columns.placed, change.placement->reason);
+        ++change.placement->entries;
+    }
     if (columns.hash != 0) {
         bytea* salt = make_salt();
         set(columns.salt, PointerGetDatum(salt));

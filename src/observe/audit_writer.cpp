@@ -123,9 +123,11 @@ bool execution_time(Search& search, const Source& source, const AuditedResults& 
     return true;
 }
 
-bool is_upgrade(TupleTableSlot* entry, const Source& source) {
+// Whether the row entered its state by no transition, so that there is no result.
+bool took_no_transition(TupleTableSlot* entry, const Source& source) {
     bool null;
-    return text_in(entry, source.event, &null) == "pawl.upgrade";
+    const std::string_view event = text_in(entry, source.event, &null);
+    return event == "pawl.upgrade" || event == "pawl.place";
 }
 
 // Rows on their way into an audit.
@@ -253,7 +255,7 @@ void write_audit(const AuditedResults& results) {
         bool null;
         const std::string_view state = text_in(entry, source.to_state, &null);
         const bool success = results.successes.contains(state);
-        if (null || is_upgrade(entry, source) || (!success && !results.failures.contains(state))) continue;
+        if (null || took_no_transition(entry, source) || (!success && !results.failures.contains(state))) continue;
         write_result(writer, search, source, results, entry, success);
     }
     tuplestore_select_read_pointer(results.entries, 0);

@@ -94,18 +94,4 @@ PAWL_FUNCTION(pawl_reset_counters) {
     PG_RETURN_VOID();
 }
 
-// For rejections that SQL raises: only codes of class PW are counted.
-PAWL_FUNCTION(pawl_count_rejection) {
-    static constexpr const char* codes[] = {
-#define PAWL_SQLSTATE(code, name, meaning) code,
-#include "core/sqlstate.def"
-#undef PAWL_SQLSTATE
-    };
-    if (!counters_are_kept()) PG_RETURN_VOID();
-    const std::string_view said = view(pg::call([&] { return PG_GETARG_TEXT_PP(0); }));
-    for (const char* code : codes)
-        if (said == code) count_rejection(MAKE_SQLSTATE(code[0], code[1], code[2], code[3], code[4]));
-    PG_RETURN_VOID();
-}
-
 }  // namespace pawl

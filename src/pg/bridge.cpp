@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "../core/error.hpp"
+#include "pg/error_context.hpp"
 #include "pg/sqlstate.hpp"
 
 namespace pawl::pg {
@@ -22,6 +23,7 @@ struct Image {
     char message[capacity];
     char detail[capacity];
     char hint[capacity];
+    Place place;
 };
 static_assert(std::is_trivially_destructible_v<Image>);
 
@@ -43,6 +45,7 @@ void keep(Image& image, int sqlstate, std::string_view message, std::string_view
     keep(image.message, message);
     keep(image.detail, detail);
     keep(image.hint, hint);
+    image.place = {};
 }
 
 void keep_definition_error(Image& image, const core::Error& error) noexcept {
@@ -68,6 +71,7 @@ bool run(Implementation implementation, FunctionCallInfo fcinfo, Datum& result, 
         image.raised = raised.data;
     } catch (const Failure& failure) {
         keep(image, failure.sqlstate, failure.message, failure.detail, failure.hint);
+        image.place = failure.place;
     } catch (const core::Error& error) {
         keep_definition_error(image, error);
     } catch (const std::bad_alloc&) {
@@ -111,11 +115,26 @@ Datum guarded(Implementation implementation, FunctionCallInfo fcinfo) {
     PG_exception_stack = exception_stack;
     error_context_stack = context_stack;
     MemoryContextSwitchTo(memory);
-    if (image.raised != nullptr) ReThrowError(image.raised);
+    if (image.raised != nullptr) {
+        remove_own_context(image.raised);
+        ReThrowError(image.raised);
+    }
     if (on_failure != nullptr && is_ours(image.sqlstate)) on_failure(image.sqlstate);
+    error_context_stack = without_own_frames(context_stack);
     ereport(ERROR,
             (errcode(image.sqlstate), errmsg("%s", image.message), image.detail[0] ? errdetail("%s", image.detail) : 0,
-             image.hint[0] ? errhint("%s", image.hint) : 0));
+             image.hint[0] ? errhint("%s", image.hint) : 0, report_place(image.place)));
+}
+
+int report_place(const Place& place) {
+    if (!OidIsValid(place.relation)) return 0;
+    const char* schema = get_namespace_name(get_rel_namespace(place.relation));
+    const char* table = get_rel_name(place.relation);
+    if (schema != nullptr) err_generic_string(PG_DIAG_SCHEMA_NAME, schema);
+    if (table != nullptr) err_generic_string(PG_DIAG_TABLE_NAME, table);
+    if (place.column != nullptr) err_generic_string(PG_DIAG_COLUMN_NAME, place.column);
+    if (place.constraint != nullptr) err_generic_string(PG_DIAG_CONSTRAINT_NAME, place.constraint);
+    return 0;
 }
 
 }  // namespace pawl::pg

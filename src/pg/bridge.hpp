@@ -14,16 +14,31 @@ public:
     ErrorData* data;  // lives in the memory context that was current at the call
 };
 
-// An error of our own, thrown from C++: SQLSTATE, message, DETAIL, HINT.
+// What an error is about: its fields SCHEMA, TABLE, COLUMN and CONSTRAINT. The texts live in a memory context.
+struct Place {
+    Oid relation;            // InvalidOid: none of the fields
+    const char* column;      // null: none
+    const char* constraint;  // null: none
+};
+
+// Sets these fields of an error, as one of the arguments of ereport.
+int report_place(const Place& place);
+
+// An error of our own, thrown from C++: SQLSTATE, message, DETAIL, HINT, and what it is about.
 class Failure {
 public:
-    Failure(int sqlstate, std::string message, std::string detail = {}, std::string hint = {})
-        : sqlstate(sqlstate), message(std::move(message)), detail(std::move(detail)), hint(std::move(hint)) {}
+    Failure(int sqlstate, std::string message, std::string detail = {}, std::string hint = {}, Place place = {})
+        : sqlstate(sqlstate),
+          message(std::move(message)),
+          detail(std::move(detail)),
+          hint(std::move(hint)),
+          place(place) {}
 
     int sqlstate;
     std::string message;
     std::string detail;
     std::string hint;
+    Place place;
 };
 
 namespace detail {
@@ -62,7 +77,7 @@ extern void (*on_failure)(int sqlstate) noexcept;
 using Implementation = Datum (*)(FunctionCallInfo);
 
 // Runs the C++ body of a SQL-callable function; whatever it throws is reported as a PostgreSQL error after the last C++
-// frame has been left.
+// frame has been left, without CONTEXT of the project's own functions.
 Datum guarded(Implementation implementation, FunctionCallInfo fcinfo);
 
 }  // namespace pawl::pg

@@ -30,7 +30,7 @@ inline Datum call_inner(FunctionCallInfo fcinfo, const char* schema, const char*
     fmgr_info(LookupFuncName(list_make2(makeString(pstrdup(schema)), makeString(pstrdup(name))), -1, nullptr, false),
               &called);
     LOCAL_FCINFO(inner, FUNC_MAX_ARGS);
-    InitFunctionCallInfoData(*inner, &called, PG_NARGS(), fcinfo->fncollation, nullptr, nullptr);
+    InitFunctionCallInfoData(*inner, &called, PG_NARGS(), fcinfo->fncollation, nullptr, fcinfo->resultinfo);
     for (int n = 0; n < PG_NARGS(); ++n) inner->args[n] = fcinfo->args[n];
     const Datum result = FunctionCallInvoke(inner);
     fcinfo->isnull = inner->isnull;

@@ -40,6 +40,7 @@ extern "C" {
 #include "catalog/pg_subscription_rel.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
+#include "commands/defrem.h"
 #include "commands/extension.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
@@ -56,6 +57,7 @@ extern "C" {
 #include "parser/parse_func.h"
 #include "port.h"
 #include "storage/lmgr.h"
+#include "tcop/pquery.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/array.h"
@@ -64,6 +66,7 @@ extern "C" {
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
+#include "utils/guc_tables.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/json.h"
@@ -167,6 +170,19 @@ inline Oid primary_key_index(Relation relation) {
     return RelationGetPrimaryKeyIndex(relation, false);
 #else
     return RelationGetPrimaryKeyIndex(relation);
+#endif
+}
+
+// A setting that exists.
+inline const config_generic* find_setting(const char* name) {
+#if PG_VERSION_NUM >= 160000
+    return find_option(name, false, false, ERROR);
+#else
+    config_generic** settings = get_guc_variables();
+    const int n = GetNumConfigOptions();
+    for (int i = 0; i < n; ++i)
+        if (pg_strcasecmp(settings[i]->name, name) == 0) return settings[i];
+    elog(ERROR, "there is no setting \"%s\"", name);
 #endif
 }
 

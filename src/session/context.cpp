@@ -16,15 +16,22 @@ bool restoring = false;
 
 namespace {
 
-char* processor_value = nullptr;
-char* event_value = nullptr;
-char* events_value = nullptr;
-char* correlation_value = nullptr;
-char* metadata_value = nullptr;
-char* token_value = nullptr;
-char* delay_value = nullptr;
-char* traceparent_value = nullptr;
-char* tracestate_value = nullptr;
+// A setting that says what is recorded with state changes.
+struct Setting {
+    char* written;
+    const config_generic* variable;
+};
+Setting processor, event, events, correlation, metadata, token, delay, traceparent, tracestate;
+
+// The setting pawl.transaction_context.
+bool only_of_transaction = false;
+
+// The value of a setting that counts; null: empty, or of another transaction where that does not count.
+const char* value_of(const Setting& setting) {
+    if (setting.written == nullptr || *setting.written == '\0') return nullptr;
+    // PostgreSQL keeps the former values of what this transaction has set.
+    return only_of_transaction && setting.variable->stack == nullptr ? nullptr : setting.written;
+}
 
 // The list that pawl.events names, in the transaction's memory: a guard may change the setting while a list is used.
 EventList* listed = nullptr;
@@ -35,6 +42,11 @@ Oid attribution_role = InvalidOid;
 
 void setting_changed(const char*, void*) {
     attribution = nullptr;
+}
+
+void scope_changed(bool, void*) {
+    attribution = nullptr;
+    listed = nullptr;
 }
 
 void events_changed(const char*, void*) {
@@ -113,8 +125,10 @@ void push_text(JsonbParseState** state, JsonbIteratorToken token, std::string_vi
 
 // The trace by the settings, as the log stores it; null: none.
 Jsonb* trace_setting() {
-    if (traceparent_value == nullptr || *traceparent_value == '\0') return nullptr;
-    return trace_of(traceparent_value, tracestate_value == nullptr ? "" : tracestate_value);
+    const char* parent = value_of(traceparent);
+    if (parent == nullptr) return nullptr;
+    const char* state = value_of(tracestate);
+    return trace_of(parent, state == nullptr ? "" : state);
 }
 
 Interval* parse_interval(const char* value) {
@@ -130,43 +144,78 @@ bool check_delay(char** value, void**, GucSource) {
     return false;
 }
 
-text* text_or_null(const char* value) {
-    return value == nullptr || *value == '\0' ? nullptr : cstring_to_text(value);
+text* text_of(const Setting& setting) {
+    const char* value = value_of(setting);
+    return value == nullptr ? nullptr : cstring_to_text(value);
 }
 
-void define_text_setting(const char* name, const char* what, const char* more, char** variable,
-                         GucStringCheckHook check) {
-    DefineCustomStringVariable(name, what, more, variable, "", PGC_USERSET, 0, check, setting_changed, nullptr);
+void define_text_setting(const char* name, const char* what, const char* more, Setting* setting,
+                         GucStringCheckHook check, GucStringAssignHook assign = setting_changed) {
+    DefineCustomStringVariable(name, what, more, &setting->written, "", PGC_USERSET, 0, check, assign, nullptr);
+    setting->variable = pg::find_setting(name);
+}
+
+void set_for_transaction(const char* name, const char* value) {
+    set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+}
+
+void set_for_transaction(FunctionCallInfo fcinfo, int n, const char* name) {
+    if (!PG_ARGISNULL(n)) set_for_transaction(name, text_to_cstring(PG_GETARG_TEXT_PP(n)));
+}
+
+bool calls_only(Node* expression, Oid function) {
+    return IsA(expression, FuncExpr) && reinterpret_cast<FuncExpr*>(expression)->funcid == function;
+}
+
+// Whether the client's statement is SELECT function(...), or SELECT * FROM function(...), and no more.
+bool is_whole_statement(Oid function) {
+    if (ActivePortal == nullptr || ActivePortal->commandTag != CMDTAG_SELECT || list_length(ActivePortal->stmts) != 1)
+        return false;
+    Plan* plan = linitial_node(PlannedStmt, ActivePortal->stmts)->planTree;
+    if (plan == nullptr || plan->lefttree != nullptr) return false;
+    if (IsA(plan, FunctionScan)) {
+        List* functions = reinterpret_cast<FunctionScan*>(plan)->functions;
+        return list_length(functions) == 1 &&
+               calls_only(linitial_node(RangeTblFunction, functions)->funcexpr, function);
+    }
+    if (!IsA(plan, Result)) return false;
+    ListCell* cell;
+    foreach (cell, plan->targetlist)
+        if (!calls_only(reinterpret_cast<Node*>(lfirst_node(TargetEntry, cell)->expr), function)) return false;
+    return true;
 }
 
 }  // namespace
 
 text* event_setting() {
-    return text_or_null(event_value);
+    return text_of(event);
 }
 
 const EventList* events_setting(Asking asking) {
-    if (events_value == nullptr || *events_value == '\0') return nullptr;
+    const char* value = value_of(events);
+    if (value == nullptr) return nullptr;
     const int own_depth = asking == Asking::trigger ? 1 : 0;
     if (DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, static_cast<Datum>(0))) > own_depth) return nullptr;
-    if (listed == nullptr) listed = parse_events(events_value);
+    if (listed == nullptr) listed = parse_events(value);
     return listed->n > 0 ? listed : nullptr;
 }
 
 text* processor_setting() {
-    return text_or_null(processor_value);
+    return text_of(processor);
 }
 
 // The client's token applies to its own statement, not to state changes in triggers and effects below it.
-bool token_setting(int64* token) {
-    if (token_value == nullptr || *token_value == '\0') return false;
+bool token_setting(int64* shown) {
+    const char* value = value_of(token);
+    if (value == nullptr) return false;
     if (DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, static_cast<Datum>(0))) > 1) return false;
-    *token = strtoll(token_value, nullptr, 10);
+    *shown = strtoll(value, nullptr, 10);
     return true;
 }
 
 const Interval* delay_setting() {
-    return delay_value == nullptr || *delay_value == '\0' ? nullptr : parse_interval(delay_value);
+    const char* value = value_of(delay);
+    return value == nullptr ? nullptr : parse_interval(value);
 }
 
 Attribution* current_attribution(MemoryContext context) {
@@ -176,9 +225,9 @@ Attribution* current_attribution(MemoryContext context) {
     MemoryContext caller = MemoryContextSwitchTo(context);
     auto* made = static_cast<Attribution*>(palloc0(sizeof(Attribution)));
     made->actor = cstring_to_text(GetUserNameFromId(role, false));
-    made->processor = text_or_null(processor_value);
-    made->correlation_id = text_or_null(correlation_value);
-    if (metadata_value != nullptr && *metadata_value != '\0') made->metadata = parse_json(metadata_value);
+    made->processor = text_of(processor);
+    made->correlation_id = text_of(correlation);
+    if (const char* json = value_of(metadata)) made->metadata = parse_json(json);
     made->trace = trace_setting();
     made->metadata = with_trace(made->trace, made->metadata);
     MemoryContextSwitchTo(caller);
@@ -216,41 +265,73 @@ void forget_events() noexcept {
 
 void define_settings() {
     define_text_setting("pawl.processor", "Processor that does the work; recorded with every state change.",
-                        "Any text, for example the name of a worker. Empty: no processor.", &processor_value, nullptr);
+                        "Any text, for example the name of a worker. Empty: no processor.", &processor, nullptr);
     define_text_setting(
         "pawl.event", "Event of the next state changes.",
         "Must be an event of the row's machine that leads to the new state; events that the machine does not "
         "know are ignored. Empty: any.",
-        &event_value, nullptr);
-    DefineCustomStringVariable(
+        &event, nullptr);
+    define_text_setting(
         "pawl.events", "Events of the state changes that one UPDATE makes, in order.",
         "An array of at most 16 events, such as {report,complete}; the last one leads to the state that the UPDATE "
         "sets. Machines that know none of them ignore it. Takes precedence over pawl.event. Empty: none.",
-        &events_value, "", PGC_USERSET, 0, check_events, events_changed, nullptr);
+        &events, check_events, events_changed);
     define_text_setting("pawl.correlation_id",
                         "Identifier that ties state changes to a request; recorded with every state change.",
-                        "Any text.", &correlation_value, nullptr);
+                        "Any text.", &correlation, nullptr);
     define_text_setting("pawl.metadata", "JSON value that is recorded with every state change.", "Empty: none.",
-                        &metadata_value, check_metadata);
+                        &metadata, check_metadata);
     define_text_setting("pawl.token", "Fencing token of the work that the next state changes belong to.",
-                        "An integer; a write to a row with another token is rejected (PW005). Empty: no token.",
-                        &token_value, check_token);
+                        "An integer; a write to a row with another token is rejected (PW005). Empty: no token.", &token,
+                        check_token);
     define_text_setting(
         "pawl.delay", "Delay before the next retry.",
         "An interval, for example from a Retry-After header; used instead of the computed backoff, under "
         "the same cap. Empty: the backoff of the binding.",
-        &delay_value, check_delay);
+        &delay, check_delay);
     define_text_setting("pawl.traceparent",
                         "W3C trace context of the state changes; recorded in the metadata of every state change.",
-                        "00-<trace id>-<parent id>-<flags>. Empty: none.", &traceparent_value, check_traceparent);
+                        "00-<trace id>-<parent id>-<flags>. Empty: none.", &traceparent, check_traceparent);
     define_text_setting("pawl.tracestate", "W3C tracestate that belongs to pawl.traceparent.",
-                        "A list of key=value. Empty: none.", &tracestate_value, check_tracestate);
+                        "A list of key=value. Empty: none.", &tracestate, check_tracestate);
     DefineCustomBoolVariable(
         "pawl.restoring", "Allows loading a dump into tables that extensions have enforced already.",
         "While it is on, no change is validated or recorded: PGOPTIONS='-c pawl.restoring=on' pg_restore ... "
         "Check the loaded rows with pawl.verify afterwards.",
         &restoring, false, PGC_SUSET, 0, nullptr, nullptr, nullptr);
+    DefineCustomBoolVariable(
+        "pawl.transaction_context", "Settings count as context only in the transaction that has set them.",
+        "For connection poolers: what another client has left in a session is not recorded, and shows no token. "
+        "Concerns pawl.processor, event, events, correlation_id, metadata, token, delay, traceparent and tracestate.",
+        &only_of_transaction, false, PGC_SUSET, 0, nullptr, scope_changed, nullptr);
     MarkGUCPrefixReserved("pawl");
+}
+
+// pawl.set_context(processor, event, correlation_id, metadata, token, delay, traceparent, tracestate)
+PAWL_FUNCTION(pawl_set_context) {
+    pg::call([&] {
+        set_for_transaction(fcinfo, 6, "pawl.traceparent");
+        // A state belongs to its parent.
+        if (!PG_ARGISNULL(6) && PG_ARGISNULL(7)) set_for_transaction("pawl.tracestate", "");
+        set_for_transaction(fcinfo, 7, "pawl.tracestate");
+        if (!PG_ARGISNULL(4)) set_for_transaction("pawl.token", psprintf(INT64_FORMAT, PG_GETARG_INT64(4)));
+        if (!PG_ARGISNULL(5))
+            set_for_transaction("pawl.delay", DatumGetCString(DirectFunctionCall1(interval_out, PG_GETARG_DATUM(5))));
+        set_for_transaction(fcinfo, 0, "pawl.processor");
+        set_for_transaction(fcinfo, 1, "pawl.event");
+        set_for_transaction(fcinfo, 2, "pawl.correlation_id");
+        if (!PG_ARGISNULL(3)) {
+            Jsonb* json = PG_GETARG_JSONB_P(3);
+            const char* text = JsonbToCString(nullptr, &json->root, VARSIZE(json));
+            set_for_transaction("pawl.metadata", strcmp(text, "null") == 0 ? "" : text);
+        }
+        if (!IsTransactionBlock() && is_whole_statement(fcinfo->flinfo->fn_oid))
+            ereport(WARNING, (errcode(ERRCODE_NO_ACTIVE_SQL_TRANSACTION),
+                              errmsg("pawl.set_context has no effect outside a transaction block"),
+                              errdetail("The settings end with the transaction, which is this statement."),
+                              errhint("BEGIN; SELECT pawl.set_context(...); UPDATE ...; COMMIT;")));
+    });
+    PG_RETURN_VOID();
 }
 
 // Reads a client's headers as a trace context; null if they are none. An invalid tracestate is dropped.

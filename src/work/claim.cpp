@@ -176,12 +176,6 @@ void return_row(const Target& target, Tuplestorestate* rows, HeapTuple row) {
     pfree(nulls);
 }
 
-// Rows that were picked, and what becomes of each; guards may keep some in their state.
-struct Picked {
-    Batch batch;
-    Step* steps;
-};
-
 int count_moving(const Picked& picked) {
     int n = 0;
     for (int i = 0; i < picked.batch.n; ++i) n += picked.steps[i].to != core::no_state;
@@ -302,6 +296,21 @@ Tuplestorestate* returned_rows(FunctionCallInfo fcinfo) {
 }
 
 }  // namespace
+
+Picked pick_to_claim(const ClaimRequest& request, Intent& intent) {
+    return pick_and_decide(request, intent);
+}
+
+// Rows that stay lie before the scan position.
+int64 claim_picked(const ClaimRequest& request, const Picked& picked, int most, Intent& intent) {
+    for (int i = 0; i < picked.batch.n; ++i) {
+        Step& step = picked.steps[i];
+        if (step.to == core::no_state || --most >= 0) continue;
+        step.to = core::no_state;
+        distrust_scan_positions();
+    }
+    return take_steps(request.target, picked.batch, picked.steps, intent, Returning::rows);
+}
 
 void claim_next(const ClaimRequest& request, Tuplestorestate* rows) {
     take<pick_and_decide, claim_apart>(request, rows);

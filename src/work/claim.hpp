@@ -15,6 +15,18 @@ struct ClaimRequest {
     const Datum* keys;  // of the named rows, one array a key column; null: the next rows
 };
 
+// Rows that were picked and locked for a claim, and what becomes of each; guards may keep some in their state.
+struct Picked {
+    Batch batch;
+    Step* steps;
+};
+
+// The two halves of a claim, for functions that decide between them how many of the rows are claimed: the next rows,
+// locked, and the claim of the first `most` of them, which returns how many moved. `intent` is the current one, made by
+// work_intent with the lease of the request. The new row of each claimed row is in its step.
+Picked pick_to_claim(const ClaimRequest& request, Intent& intent);
+int64 claim_picked(const ClaimRequest& request, const Picked& picked, int most, Intent& intent);
+
 // Claims the next rows with the rights of the caller and puts them into `rows`. Closes the target.
 void claim_next(const ClaimRequest& request, Tuplestorestate* rows);
 

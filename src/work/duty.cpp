@@ -35,7 +35,9 @@ Lifecycle* lifecycles(const char* condition, int* n) {
     for (int i = 0; i < *n; ++i) {
         bool null;
         found[i].relation = DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &null));
-        found[i].column = *DatumGetName(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 2, &null));
+        // null in a damaged row, which is_sound then names
+        const Datum column = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 2, &null);
+        found[i].column = null ? NameData{} : *DatumGetName(column);
     }
     SPI_finish();
     return found;

@@ -38,6 +38,18 @@ def connector(dsn):
     return connect
 
 
+# A server that recovers from its last crash takes no connections for a while.
+def connected(connect):
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            return connect()
+        except psycopg2.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
 def setup(arguments):
     with connector(arguments.dsn)().cursor() as cursor:
         machine = random_machine(arguments.seed)
@@ -159,7 +171,7 @@ def sessions(arguments):
 
 def finish_all(arguments):
     history, connect = History(arguments.history), connector(arguments.dsn)
-    connection = connect()
+    connection = connected(connect)
     Janitor(history, arguments.seed).visit(connection, 0)
     plan = SimpleNamespace(items=ITEMS, machine=random_machine(arguments.seed), round=arguments.seed)
     last = Session("finish_all", arguments.seed, plan, history, connect, threading.Event())

@@ -77,14 +77,14 @@ select is_empty('select * from pawl_bulk.troubles', 'and no operation is in trou
 -- a validator that runs into statement_timeout: its row fails, what is beside it does not
 select submitted('plain', 'fine', 'slow', 'fine') as slow \gset
 select submitted('plain', 'fine') as behind \gset
-set statement_timeout = '60 ms';
+set statement_timeout = '150 ms';
 \o /dev/null
 select 'select * from pawl_bulk.advance(); select * from pawl_bulk.run_sql_rows()' from generate_series(1, 6) \gexec
 \o
 reset statement_timeout;
 select is(outcome(:'behind'), 'Completed 1 0', 'what is behind a validator that never ends is done');
 \o /dev/null
-select format('update pawl_bulk.troubles set again_at = clock_timestamp(); set statement_timeout = ''60 ms''; select '
+select format('update pawl_bulk.troubles set again_at = clock_timestamp(); set statement_timeout = ''150 ms''; select '
         '* from pawl_bulk.advance(); select * from pawl_bulk.run_sql_rows(); reset statement_timeout')
     from generate_series(1, 16) \gexec
 \o
@@ -161,8 +161,10 @@ select is((select string_agg(coalesce(row_number::text, '?') || ' ' || ok || ' '
     order by row_number, problem collate "C")
         from pawl_bulk.report(jsonb_build_array('{"operation": "none", "row_number": 7, "result": "ok"}'::jsonb, 3,
     jsonb_build_object('operation', :'o', 'row_number', '2', 'step_index', 0, 'token', 'soon', 'result', 'ok'),
+    jsonb_build_object('operation', :'o', 'row_number', 5, 'step_index', 99999999999, 'token', 3, 'result', 'ok'),
     jsonb_build_object('operation', :'o', 'row_number', 9, 'step_index', 0, 'token', 3, 'result', 'ok')), 'w')),
-    '2 false 22023, 7 false 22023, 9 false PW005, ? false 22023', 'invalid elements of a report are rejected alone');
+    '2 false 22023, 5 false 22023, 7 false 22023, 9 false PW005, ? false 22023',
+    'invalid elements of a report are rejected alone');
 drop trigger unlucky on pawl_bulk.records;
 create function late() returns trigger language plpgsql as $$ begin if new.row_number = 2
     and new.state = 'TimedOut' then raise exception 'it cannot be timed out'; end if; return new; end $$;

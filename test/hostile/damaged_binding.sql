@@ -50,6 +50,15 @@ select is(under($$update pawl.binding set history = 'app.a_transitions' where re
     $$update app.c set state = 'running'$$),
           'XX001 | log table "a_transitions" is damaged | Its key column "subject_id" is of type integer, and "id" of '
           'the table of type uuid.', 'and a pointer taken for an integer');
+select is(under('alter table pawl.binding alter enforced_at drop default, alter enforced_at drop not null, alter '
+    'enforced_at type text using null',
+    $$create table app.d (like app.c including all); select pawl.enforce('app.d', 'state', 'job')$$),
+    'XX001 | catalog table pawl.binding is damaged | Its column "enforced_at" is of type text, not timestamp with time '
+    'zone.', 'a column of another type, written as the type that it had');
+select is(under('alter table pawl.binding drop constraint binding_pkey cascade, '
+    'alter state_column drop not null; update pawl.binding set state_column = null where relation = '
+    '''app.a''::regclass',
+    'select * from pawl.reap()'), 'ok', 'a column that is null: the binding is skipped with a warning');
 select is(under($$update pawl.machine_transition set to_state = 'nowhere' where to_state = 'running'$$,
     $$update app.c set state = 'running'$$),
           'XX001 | version 1 of machine "job" is damaged | Transition 2 names "nowhere", which is not a state that a '

@@ -10,7 +10,7 @@ use PawlTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my ($first, $last) = (1, $ENV{PAWL_LONG} ? 10_000 : 250);
+my ($first, $last) = (1, $ENV{PAWL_LONG} ? 10_000 : 150);
 ($first, $last) = ($1, $2 // $1) if ($ENV{PAWL_SEEDS} // '') =~ /^(\d+)(?:\s+(\d+))?$/;
 my $probes = $ENV{PAWL_PROBES} // 12;
 my $batch = 50;

@@ -88,7 +88,8 @@ select is_empty($$select b.relation from pawl.binding b join pg_class c on c.oid
     where c.relnamespace = any ('{pawl_dag,pawl_bulk,pawl_saga}'::regnamespace[])
     and exists (select from pawl.transitions(b.machine) m where m.from_state is not null)
     and not exists (select from pg_trigger t where t.tgrelid = b.relation and (t.tgname = '!one_by_one'
-        or t.tgfoid = any ('{pawl_dag._task_written,pawl_dag._step_written,pawl_saga._task_written}'::regproc[])))$$,
+        or t.tgfoid = any ('{pawl_dag._task_written,pawl_dag._step_written,pawl_saga._task_written,
+        pawl_bulk._record_written,pawl_bulk._work_written}'::regproc[])))$$,
     'each table is guarded');
 -- A list is no matter of statements below it, nor of tables whose machine does not know it.
 select is(attempt('listed_worker', '{write,review}', format('select pawl_saga.suspend(%L)', :'flow')), 'done',

@@ -22,7 +22,8 @@ end $$;
 create view settings as
 select p.oid, p.prokind, n.nspname, p.proname, a.name, a.position, p.pronargs, p.pronargdefaults, p.proisstrict,
        (select string_agg(format('%I => %s', o.name,
-           case o.type when 'text'::regtype then '''x''' when 'uuid'::regtype then 'pawl.uuid_v7()'
+           case o.type when 'text'::regtype then '''x''' when 'uuid'::regtype
+               then 'pawl.uuid_v7()' when 'jsonb'::regtype then '''[]'''
                                                      else format('null::%s', o.type::regtype) end), ', ')
           from unnest(coalesce(p.proargnames, '{}'), coalesce(p.proallargtypes, p.proargtypes::oid[]::oid[]))
               with ordinality o(name, type, position)

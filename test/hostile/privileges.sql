@@ -80,7 +80,7 @@ select set_eq($$select name from function where returns = 'trigger' and language
               array['validate', 'validate_insert', 'record', 'record_truncate', 'log_insert', 'protect_log',
                   'invalidate', 'one_transition', 'audit_results', 'protect_record', '_step_written', '_steps_written',
                   '_task_changed',
-                  '_task_written', '_atoms_ended'],
+                  '_task_written', '_atoms_ended', '_record_written', '_records_written', '_work_written'],
               'these trigger functions are in C: hostile/trigger_hijack.sql fires each');
 select is_empty($$select signature from function f where returns = 'trigger' and language not in ('c', 'plpgsql')$$,
     'there are no others');
@@ -98,7 +98,10 @@ select is_empty($$select * from named n
                 and n.signature
                     ~ '_(by_sql|needs_condition|operators_only|task_entered|task_moved|steps_(moved|claimed))\('
             or p.prosrc = 'pawl_saga_task_written'
-                and n.signature ~ '_(by_sql|task_entered|task_kept|worker_lost)\('))$$,
+                and n.signature ~ '_(by_sql|task_entered|task_kept|worker_lost)\('
+            or p.prosrc in ('pawl_bulk_record_written', 'pawl_bulk_records_written', 'pawl_bulk_work_written')
+                and n.signature
+                    ~ '_(record_by_sql|record_entered|work_by_sql|work_taken|records_(rest|reset|wait))\('))$$,
                 'the tables that it names have such a trigger');
 select is_empty($$select t.tgrelid::regclass, t.tgname from pg_trigger t
     join function f on f.oid = t.tgfoid and f.language = 'plpgsql' and f.returns = 'trigger'

@@ -104,7 +104,7 @@ sub survives
 }
 
 subtest 'the worker' =>
-	sub { survives([ 'example_worker', 'default', 2, 0.001, 600 ], [ 'SELECT c.task_uuid', 'SELECT r.step_uuid' ]) };
+	sub { survives([ 'example_worker', 'default', 2, 0.001, 600 ], [ 'SELECT c.task_uuid', 'SELECT r.task_uuid' ]) };
 subtest 'the daemon' => sub {
 	survives([ 'pawld', '--longest-poll-ms', 50, '--http', '127.0.0.1:0', '--gauges-ms', 100, '--boards', 'default' ],
 		[ 'SELECT done', 'SELECT j.job_uuid' ]);

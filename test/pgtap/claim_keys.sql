@@ -115,8 +115,14 @@ select count(*) from pawl.claim_keys(null::jobs, (select array_agg(g) from gener
 select is((select string_agg(key[1], ' ') from pawl.read_claimable('c', 7)), '60',
     'what has been taken meanwhile is left out, and is no end');
 select pawl.abandon('jobs', 'w');
+begin;
+set local track_functions = 'all';
 select is((select count(*) from pawl.read_claimable('c', 10000)),
     (select count(*) from jobs where state = 'ready' and token > 0), 'a row that was given back is announced again');
+select cmp_ok(pg_stat_get_xact_function_calls('pawl._claimable_states(text, integer, text[])'::regprocedure), '<',
+    10::bigint,
+    'the states of a binding are found once a read, not once an event');
+commit;
 update jobs set state = 'gone' where id = 60;
 select is_empty($$select * from pawl.read_claimable('c')$$, 'a reader of rows that cannot be claimed reads to the end');
 select is_empty($$select * from pawl.read_events('c')$$, 'which is the end of the events');

@@ -47,6 +47,7 @@ create table examples as
 create table before(function text, statement text);
 insert into before values
     ('pawl.drop_consumer', $$select pawl.create_consumer('mailer')$$),
+    ('pawl.place', $$select pawl.set_placing('orders')$$),
     ('pawl.read_events', $$select pawl.create_consumer('mailer')$$),
     ('pawl.enable_log', $$select pawl.enforce('parcels', 'state', 'parcel')$$),
     ('pawl.audit', $$select pawl.unaudit('orders'); drop table orders_result_audit$$);

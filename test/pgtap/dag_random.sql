@@ -32,8 +32,17 @@ begin
            || case when r < 0.02 then '{"error": {"message": "never", "permanent": true}}'::jsonb
                    when r < 0.2 then '{"error": {"message": "not now"}}' else '{"result": 1}' end) into reports
       from (select c.*, random() as r
-          from pawl.claim(null::pawl_dag.steps, 'Start', batch => 1 + (random() * 15)::int, queue => 'default') c) c;
-    perform from pawl_dag.report(coalesce(reports, '[]'));
+          from (select c.task_uuid, c.step_uuid, c.token
+                from pawl.claim(null::pawl_dag.steps, 'Start', batch => 1 + (random() * 15)::int, queue => 'default') c
+                union select s.task_uuid, s.step_uuid, s.token from pawl_dag.steps s
+                where s.worker_uuid::text = current_setting('pawl.processor')) c) c;
+    -- some workers claim the next steps as they report
+    if round % 2 = 0 then
+        perform from pawl_dag.report_and_claim(coalesce(reports, '[]'), current_setting('pawl.processor'), 'default',
+            1 + (random() * 15)::int, '1 hour', 1 + (random() * 20)::int);
+    else
+        perform from pawl_dag.report(coalesce(reports, '[]'));
+    end if;
     if random() < 0.3 then
         perform from pawl_dag.report(coalesce(reports, '[]'));
     end if;

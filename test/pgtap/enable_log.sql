@@ -142,7 +142,8 @@ create role log_stranger login;
 grant pawl_admin to log_stranger;
 grant usage on schema public to log_stranger;
 set role log_stranger;
-select is(outcome($$select pawl.enable_log('orders')$$), '42501 must be owner of table public.orders',
+select alike(outcome($$select pawl.enable_log('orders')$$),
+    '42501 must be owner of table public.orders | call it as role "%"',
     'for the owner of the table');
 reset role;
 set role pawl_worker;

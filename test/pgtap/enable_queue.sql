@@ -123,7 +123,8 @@ create role queue_stranger login;
 grant pawl_admin to queue_stranger;
 grant usage on schema public to queue_stranger;
 set role queue_stranger;
-select is(outcome(format('select pawl.%s(''jobs'')', call)), '42501 must be owner of table public.jobs',
+select alike(outcome(format('select pawl.%s(''jobs'')', call)),
+    '42501 must be owner of table public.jobs | call it as role "%"',
     call || ' is for the owner of the table')
   from unnest('{enable_queue,set_claiming,enable_timers,enable_events}'::text[]) call;
 reset role;
@@ -149,10 +150,10 @@ create table others_log (id int);
 set role queue_owner;
 create table queue_owner.t (id int primary key, state text not null default 'ready');
 select pawl.enforce('queue_owner.t', 'state', 'job');
-select is(
+select alike(
     outcome($$select pawl._change_binding(jsonb_populate_record(b, '{"history": "public.others_log"}'))
         from pawl.binding b where relation = 'queue_owner.t'::regclass$$),
-    '42501 must be owner of table others_log', 'a log of another role');
+    '42501 must be owner of table others_log | Call it as role "%"%', 'a log of another role');
 select pawl._change_binding(jsonb_populate_record(b, '{"enforced_at": "2001-01-01", "enforced_by": "another", '
     '"always": true}')) from pawl.binding b where relation = 'queue_owner.t'::regclass;
 reset role;

@@ -209,14 +209,14 @@ select set_eq($$select proname from pg_proc
               array['abandon', 'audit_of', 'available', 'backoff', 'base_type', 'channel', 'check', 'child_span',
                     'claim', 'claim_keys', 'deferred', 'diagram', 'extend_log', 'fire', 'fire_due', 'fire_many',
                     'fired_by', 'heartbeat', 'history', 'is_transient', 'keep_audit', 'keep_log',
-                    'may_read_events', 'pause', 'policies_are_safe', 'prune_audit', 'prune_log', 'raise',
+                    'may_read_events', 'paths', 'pause', 'policies_are_safe', 'prune_audit', 'prune_log', 'raise',
                     'read_as_owner', 'reap', 'restoring', 'resume', 'same_value', 'set_context', 'state_at',
                     'states', 'takes_list', 'tend_logs', 'trace_of', 'transitions', 'upkeep_of', 'uuid_v7',
                     'value_expression',
                     'value_text'], 'what PUBLIC may call');
 select is_empty($$select oid::regprocedure from pg_proc
         where pronamespace = 'pawl'::regnamespace and provolatile = 'v' and proparallel = 's'
-            and proname not in ('raise', '_count_rejection', 'uuid_v7')$$,
+            and proname not in ('raise', 'uuid_v7')$$,
     'what writes is not parallel safe');
 select ok(not has_schema_privilege('pawl_test_user', 'pawl', 'create'), 'no other role creates in schema pawl');
 -- PUBLIC may INSERT into pawl.paused and pawl.log_upkeep, and a trigger checks the rights: only so can the owner of a

@@ -42,4 +42,19 @@ check "a terminated run says so" test $? -eq 143
 check "a terminated run leaves no postmaster" bash -c '! kill -0 "$1" 2>/dev/null' - "$pid"
 check "a terminated run leaves no folder" test ! -e "$run"
 
+# With its cluster in memory, where there is enough; what a killed run left there goes with the next one.
+left=/dev/shm/pawl.left$$
+mkdir "$left" && touch "$left/lock"
+scripts/private-postgres run --memory bash -c 'echo "$PAWL_RUN"; scripts/private-postgres run --memory true
+    test -e "$PAWL_RUN/data" && echo "still there"' >"$here/out"
+read -r run <"$here/out"
+if [[ $run == /dev/shm/* ]]; then
+    check "what a killed run left in memory is gone" test ! -e "$left"
+else
+    check "a cluster that does not fit into memory is kept under build" test "$(dirname "$run")" = "$PWD/build"
+fi
+rm -rf "$left"
+check "the folder of a run that goes on stays" grep -qx "still there" "$here/out"
+check "a folder in memory is gone afterwards" test ! -e "$run"
+
 echo "1..$count"

@@ -35,7 +35,7 @@ union all select 'cuts', count(*), null, md5(string_agg(row(log, anchors, horizo
 from pawl.pruned_log
 union all select 'bindings', count(*), sum(version),
     md5(string_agg(row(relation, state_column, machine, version, key_columns, history,
-        most_recent, hash_chain, on_delete, always, history_view, log_key_columns, owner_column, lease_column,
+        most_recent, hash_chain, on_delete, always, errors, history_view, log_key_columns, owner_column, lease_column,
         token_column, due_column, attempts_column,
         max_attempts_column, queue_column, claim_events, claim_columns, claim_descending, lease_time, on_expiry,
         retry_events, backoff, operator_events,
@@ -67,11 +67,11 @@ sub enforced_again
 	rejected($node, "update app.tasks set phase = 'todo' where id = 6", 'PW001', "$name: the second machine",
 		$database);
 	rejected($node, "insert into app.tasks values (99, 'closed')", 'PW002', "$name: first state", $database);
-	rejected($node, "update app.parcels set state = 'packed' where no = 15", 'PW001', "$name: partitioned table",
+	rejected($node, "update app.parcels set state = 'packed' where no = 15", '23514', "$name: partitioned table",
 		$database);
 	rejected($node, "update app.parcels_live set state = 'delivered' where no = 25", '23514',
 		"$name: a partition keeps its rows", $database);
-	rejected($node, "delete from app.parcels where no = 15", 'PW001', "$name: on_delete", $database);
+	rejected($node, "delete from app.parcels where no = 15", '23514', "$name: on_delete", $database);
 	rejected($node, "update app.lorries set state = 'lost' where id = 11", 'PW001', "$name: inheritance child",
 		$database);
 	rejected($node, "update only app.vehicles set state = 'lost' where id = 1", 'PW001', "$name: its parent",

@@ -36,9 +36,9 @@ SQL
 sound($node, 'after renames');
 rejected($node, "update there.duties set condition = 'dropped' where duty_id = 1", 'PW001',
 	'renamed table, column, schema: validated');
-rejected($node, "update there.parcels set state = 'packed' where number = 15", 'PW001',
+rejected($node, "update there.parcels set state = 'packed' where number = 15", '23514',
 	'moved partitioned table: validated');
-rejected($node, "update app.parcels_live set state = 'packed' where number = 15", 'PW001',
+rejected($node, "update app.parcels_live set state = 'packed' where number = 15", '23514',
 	'and its partition, which stayed');
 rejected($node, "update app.lorries set state = 'lost' where plate = 11", 'PW001',
 	'child of a table whose key was renamed');

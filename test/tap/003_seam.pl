@@ -19,7 +19,8 @@ my @compile = ('c++', '-std=c++20', '-O1', '-fPIC', '-shared', '-fvisibility=hid
 	$node->pg_version >= 16 ? () : '-DPGDLLEXPORT=__attribute__((visibility("default")))',
 	"-I$top/src", '-isystem', config('includedir-server'), '-isystem', config('includedir')
 	. '/internal', '-D_GNU_SOURCE',
-	'-o', "$dir/seam.so", "$top/test/seam/seam.cpp", "$top/src/pg/bridge.cpp");
+	'-o', "$dir/seam.so", "$top/test/seam/seam.cpp", "$top/src/pg/bridge.cpp",
+	"$top/src/pg/error_context.cpp");
 my ($out, $err) = ('', '');
 ok(IPC::Run::run(\@compile, '>', \$out, '2>', \$err), 'the test module compiles') or BAIL_OUT($err);
 

@@ -203,7 +203,7 @@ rejected($node, q(select pawl.define(repeat('x', 100 * 1024 * 1024), 'stateDiagr
 is(one($node, 'select 1'), 1, 'and the server is there');
 
 # The library shows the server its functions, those of the packs among them, and nothing else.
-one($node, "create extension $_")
+one($node, "create extension $_ cascade")
 	for split /\n/, one($node, "select name from pg_available_extensions where name like 'pawl\\_%' order by 1");
 my %expected = map { $_ => 1 } ('_PG_init', 'Pg_magic_func');
 for my $symbol (split /\n/, one($node, "select distinct prosrc from pg_proc where probin = '\$libdir/pawl'"))

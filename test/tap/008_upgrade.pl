@@ -115,7 +115,7 @@ $session->quit;
 sound($node, 'after the update', 'used');
 rejected($node, "update app.tasks set state = 'dropped' where id = 6", 'PW001', 'plain table', 'used');
 rejected($node, "update app.tasks set state = 'closed', note = null where id = 40", 'PW003', 'guard', 'used');
-rejected($node, "update app.parcels set state = 'packed' where no = 15", 'PW001', 'partitioned table', 'used');
+rejected($node, "update app.parcels set state = 'packed' where no = 15", '23514', 'partitioned table', 'used');
 rejected($node, "update app.lorries set state = 'lost' where id = 11", 'PW001', 'inheritance child', 'used');
 rejected($node, "set session_replication_role = replica; update app.lorries set state = 'lost' where id = 11", 'PW001',
 	'always', 'used');

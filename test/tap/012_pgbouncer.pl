@@ -53,6 +53,28 @@ is(ask("select pawl.fire('job', 2, 'finish', processor => 'w1', token => 1)"), '
 	'or by a function with all of it as arguments');
 is(ask("select pawl.abandon('job', 'w1')"), 1, 'abandon returns a row through a pooler');
 
+# What one client leaves in a session another one gets, unless only settings of the transaction count.
+$node->safe_psql('postgres', "create table jot (id int primary key, state text not null default 'ready'); "
+	. "select pawl.define('jot', 'stateDiagram-v2\n[*] --> ready\nready --> done : finish'), "
+	. "pawl.enforce('jot', 'state', "
+	. "'jot'), pawl.enable_log('jot'); insert into jot select generate_series(1, 3)");
+my $signed = "select coalesce(string_agg(processor, ' ' order by subject_id), '') from jot_transitions where "
+	. "event = 'finish'";
+ask("set pawl.processor = 'left'") for 1 .. 20;    # on both sessions
+ask("update jot set state = 'done' where id = 1");
+is(ask($signed), 'left', 'a setting that another client has left signs a state change');
+$node->safe_psql('postgres', 'alter database postgres set pawl.transaction_context = on');
+$pooler->end;
+$pooler->begin;
+ask("set pawl.processor = 'left'") for 1 .. 20;
+ask("update jot set state = 'done' where id = 2");
+is(ask($signed), 'left', 'with transaction_context it does not');
+ask("begin; select pawl.set_context(processor => 'mine'); update jot set state = 'done' where id = 3; commit;");
+is(ask($signed), 'left mine', 'the context of the transaction does');
+$node->safe_psql('postgres', 'alter database postgres reset pawl.transaction_context');
+$pooler->end;
+$pooler->begin;
+
 # Many clients at once.
 my %script = (work => <<'SQL', beat => <<'SQL', duties => <<'SQL', late => <<'SQL');
 begin;

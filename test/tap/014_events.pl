@@ -123,7 +123,7 @@ sub load { return pgbench($_[0], 6, map {
 	('-f', "$folder/$_")
 } 'short.sql@6', 'alone.sql@4', 'undone.sql@4', 'vain.sql@1', 'long.sql@1'); }
 sub pruning { return pgbench($_[0], 1, '-R', 10, '-f', "$folder/prune.sql") }
-my $enough = $ENV{PAWL_LONG} ? 3000 : 200;
+my $enough = $ENV{PAWL_LONG} ? 1500 : 200;
 sub consumers { return map {
 	in_background('psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', 'postgres', '-c', "call consume($_)")
 } "'alone', 1, 500", "'together', 2, 100", "'together', 3, 700"; }

@@ -48,7 +48,11 @@ sub round_of
 	my ($told, $out, $err) = ('', '', '');
 	my $sessions = IPC::Run::start([ @run, 'sessions', @same, '--history', $history, '--until', $until, '--pause',
 		$pause, '--crashes', $crashes ], '<', \'', '>', \$told, '2>', \$err);
-	my $lines = sub { return -e $history ? 0 + `wc -l < '$history'` : 0 };
+	# sessions that all ended would be waited for in vain
+	my $lines = sub {
+		die "the sessions ended: $told$err" unless $sessions->pumpable;
+		return -e $history ? 0 + `wc -l < '$history'` : 0;
+	};
 	wait_until(sub { $lines->() > $requests }, 'the sessions to work');
 	$primary->stop('immediate');
 	$standby->promote;

@@ -160,11 +160,18 @@ sub carry
 		if ($from eq 'client' && $type =~ /^[PQ]$/)
 		{
 			my $text = substr $message, 5;
-			$text =~ s/^[^\0]*\0// if $type eq 'P';
+			my $name = $type eq 'P' && $text =~ s/^([^\0]*)\0// ? $1 : '';
 			$text =~ s/\0.*//s;
+			$pair->{prepared}{$name} = $text if $name ne '';
 			return if $self->statement($pair, $text);
 			$pair->{meant} = index($text, $self->{beginning} // '') == 0;
 			print { $self->{control} } "fired\x1e$text\x1d" if $pair->{meant} && $self->{kind};
+		}
+		# a statement that was prepared before
+		if ($from eq 'client' && $type eq 'B' && substr($message, 5) =~ /^[^\0]*\0([^\0]+)\0/)
+		{
+			my $text = $pair->{prepared}{$1};
+			return if defined $text && $self->statement($pair, $text);
 		}
 		$pair->{kind} = $pair->{meant} ? $self->{kind} : '' if $from eq 'client' && $type =~ /^[PQB]$/;
 		$pair->{backend} = unpack 'N', substr $message, 5, 4 if $from eq 'server' && $type eq 'K';
@@ -238,8 +245,9 @@ sub accident
 	my ($self, $pair) = @_;
 	my ($text, undef, $victim) = @{ $pair->{doomed} };
 	kill 'KILL', $victim eq 'backend' ? $pair->{backend} : $victim if $victim ne 'cut';
-	$self->part($pair);
+	# said first: a program that ends of it is not to be quicker than the news
 	print { $self->{control} } "fired\x1e$text\x1d";
+	$self->part($pair);
 	return;
 }
 

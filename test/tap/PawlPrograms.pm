@@ -13,10 +13,11 @@ use Test::More;
 our @EXPORT = qw(program begin_program begin_through end_program kill_program http_get define_template
     start_tasks all_ended);
 
+# One of ours by its name, any other by its path.
 sub program
 {
 	my ($name) = @_;
-	my $path = "$ENV{PAWL_PROGRAMS}/$name";
+	my $path = $name =~ m{^/} ? $name : "$ENV{PAWL_PROGRAMS}/$name";
 	die "no program $path: run make programs" unless -x $path;
 	return $path;
 }

@@ -38,6 +38,9 @@ if ($ENV{INITDB_TEMPLATE})
 # What a test dies of belongs before the reader, not only into a log that goes away.
 $SIG{__DIE__} = sub { diag(substr($_[0], 0, 2000)) unless $^S // 1 };
 
+# The clusters of this test, to be looked at when it waits in vain.
+my @clusters;
+
 # A running cluster with pawl in the database postgres, and with the packs that `with` names. `bare`: without any.
 sub new_cluster
 {
@@ -45,6 +48,7 @@ sub new_cluster
 	my @extensions = $options{bare} ? () : ('pawl', @{ $options{with} // [] });
 	my $node = PostgreSQL::Test::Cluster->new($name,
 		$options{install_path} ? (install_path => $options{install_path}) : ());
+	push @clusters, $node;
 	my $copied = @extensions && $ENV{INITDB_TEMPLATE} && !$options{install_path};
 	local $ENV{INITDB_TEMPLATE} = data_directory_with(@extensions) if $copied;
 	$node->init(allows_streaming => $options{streaming} // 0);
@@ -196,7 +200,26 @@ sub wait_until
 		return 1 if $condition->();
 		sleep($pause);
 	}
+	tell_of($_) for @clusters;
 	die "gave up waiting for $what";
+}
+
+# What a cluster does and what it said last: for the reader of a test that waited in vain.
+sub tell_of
+{
+	my ($node) = @_;
+	my @log = split /\n/, slurp_file($node->logfile);
+	splice @log, 0, @log - 20 if @log > 20;
+	my $name = $node->name;
+	diag(join("\n", map { substr($_, 0, 300) } "the log of $name:", @log));
+	my ($out, $err) = ('', '');
+	eval { $node->psql('postgres', <<'SQL', stdout => \$out, stderr => \$err, on_error_die => 0, timeout => 10) };
+select pid, backend_type, application_name, state, wait_event_type, wait_event, now() - xact_start as age,
+    pg_blocking_pids(pid) as blocked_by, left(regexp_replace(query, '\s+', ' ', 'g'), 100)
+  from pg_stat_activity where state is not null order by pid
+SQL
+	diag("the sessions of $name:\n$out$err");
+	return;
 }
 
 # A test that waits: what the code returns becomes the expected value.

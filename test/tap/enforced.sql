@@ -41,7 +41,7 @@ create table app.parcels (region text, no int, state text not null default 'pack
     primary key (region, no, state)) partition by list (state);
 create table app.parcels_live partition of app.parcels for values in ('packed', 'sent');
 create table app.parcels_done partition of app.parcels for values in ('delivered', 'lost');
-select pawl.enforce('app.parcels', 'state', 'parcel', on_delete => 'terminal'),
+select pawl.enforce('app.parcels', 'state', 'parcel', on_delete => 'terminal', errors => 'check_violation'),
     pawl.enable_log('app.parcels', 'state', most_recent => 'stored');
 
 create table app.vehicles (id int primary key, state text not null default 'packed');

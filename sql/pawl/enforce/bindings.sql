@@ -48,6 +48,8 @@ CREATE TABLE pawl.binding (
     log_token boolean NOT NULL DEFAULT false,
     result_columns name[] NOT NULL DEFAULT '{}',
     calls text[],
+    errors text NOT NULL DEFAULT 'pawl' CHECK (errors IN ('pawl', 'check_violation')),
+    may_place boolean NOT NULL DEFAULT false,
     PRIMARY KEY (relation, state_column),
     CHECK (history IS NULL OR pg_catalog.cardinality(key_columns) > 0),
     CHECK (history IS NULL
@@ -81,6 +83,10 @@ COMMENT ON COLUMN pawl.binding.result_columns IS
 'log, and so to the audit; written by pawl.set_result_columns';
 COMMENT ON COLUMN pawl.binding.log_token IS
 'metadata of log entries has token and transaction_id; written by pawl.set_log_token';
+COMMENT ON COLUMN pawl.binding.may_place IS 'pawl.place is allowed; written by pawl.set_placing';
+COMMENT ON COLUMN pawl.binding.errors IS
+'check_violation: what the machine does not allow is raised as 23514, with PW001 to PW003 in the DETAIL; '
+'pawl: as these';
 COMMENT ON COLUMN pawl.binding.claim_columns IS 'what is claimed first; the key follows';
 COMMENT ON COLUMN pawl.binding.lease_time IS 'the length of a lease if pawl.claim is given none';
 COMMENT ON COLUMN pawl.binding.on_expiry IS 'the event that an expired lease fires';
@@ -134,6 +140,17 @@ $function$;
 COMMENT ON FUNCTION pawl._owns(oid) IS
 'internal: whether the current user has the rights of the owner; null when there is no such relation';
 
+CREATE FUNCTION pawl._owner_hint(relation oid) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT CASE WHEN r.rolsuper THEN format('call it as role "%s"', r.rolname)
+                ELSE format('grant %I to %I', r.rolname, current_user) END
+      FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner WHERE c.oid = relation
+$function$;
+COMMENT ON FUNCTION pawl._owner_hint(oid) IS
+'internal: how the current user gets the rights of the owner, except that a superuser is granted to no role';
+
 -- The columns that are kept or read for work, in the order of managed_attnums; null where there is none.
 CREATE FUNCTION pawl._managed_columns(bound pawl.binding) RETURNS name[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -167,8 +184,8 @@ BEGIN
                                   THEN NEW.history_view END) r(relation)
      WHERE NOT pawl._owns(r.relation) LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = '42501',
-            MESSAGE = format('must be owner of table %s', foreign_table);
+        PERFORM pawl.raise('42501', format('must be owner of table %s', foreign_table), NULL,
+            pawl._owner_hint(foreign_table));
     END IF;
     IF TG_OP = 'DELETE' THEN
         RETURN OLD;
@@ -176,8 +193,7 @@ BEGIN
     -- not for a superuser or a member of pawl_restore: a restore may fill this table before pawl.machine
     IF NOT pawl._has_role('pawl_restore')
        AND NOT EXISTS (SELECT FROM pawl.machine m WHERE m.machine = NEW.machine AND m.version = NEW.version) THEN
-        RAISE EXCEPTION USING ERRCODE = 'PW008',
-            MESSAGE = format('machine "%s" has no version %s', NEW.machine, NEW.version);
+        PERFORM pawl.raise('PW008', format('machine "%s" has no version %s', NEW.machine, NEW.version));
     END IF;
     IF TG_OP = 'INSERT' AND NEW.extension IS NULL THEN
         NEW.extension := pawl._creating_extension();
@@ -213,32 +229,29 @@ DECLARE
     many boolean;
 BEGIN
     IF relation IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'relation must not be null';
+        PERFORM pawl.raise('22004', 'relation must not be null');
     END IF;
     IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = relation) THEN
-        RAISE EXCEPTION USING ERRCODE = '42P01', MESSAGE = format('relation with OID %s does not exist', relation::oid);
+        PERFORM pawl.raise('42P01', format('relation with OID %s does not exist', relation::oid));
     END IF;
     SELECT string_agg(quote_literal(b.state_column), ', ' ORDER BY b.state_column), count(*) > 1
         INTO bound_columns, many
       FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(_binding.relation) a);
     IF bound_columns IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = '42704',
-            MESSAGE = format('no machine is enforced on table %s', relation),
-            HINT = format('select pawl.enforce(%L, state_column, machine)', relation);
+        PERFORM pawl.raise('42704', format('no machine is enforced on table %s', relation), NULL,
+            format('select pawl.enforce(%L, state_column, machine)', relation));
     END IF;
     IF many AND _binding.state_column IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = '22023',
-            MESSAGE = format('table %s has several bindings', relation),
-            DETAIL = format('Their state columns are %s.', bound_columns),
-            HINT = format('specify one: state_column => %s', split_part(bound_columns, ', ', 1));
+        PERFORM pawl.raise('22023', format('table %s has several bindings', relation),
+            format('Their state columns are %s.', bound_columns),
+            format('specify one: state_column => %s', split_part(bound_columns, ', ', 1)));
     END IF;
     SELECT b.* INTO found_one FROM pawl.binding b
      WHERE b.relation IN (SELECT a FROM pawl._ancestors(_binding.relation) a)
        AND (_binding.state_column IS NULL OR b.state_column = _binding.state_column);
     IF NOT FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = '42704',
-            MESSAGE = format('no machine is enforced on column "%s" of table %s', state_column, relation),
-            HINT = format('state_column => %s', bound_columns);
+        PERFORM pawl.raise('42704', format('no machine is enforced on column "%s" of table %s', state_column, relation),
+            NULL, format('state_column => %s', bound_columns));
     END IF;
     RETURN found_one;
 END

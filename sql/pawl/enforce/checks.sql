@@ -96,26 +96,11 @@ COMMENT ON FUNCTION pawl._column_problem(regclass, name, text, integer, boolean)
 
 -- Raises what a function found, with the fields that are there.
 CREATE FUNCTION pawl.raise(code text, message text, detail text DEFAULT NULL, hint text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql VOLATILE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-BEGIN
-    IF code ^@ 'PW' THEN
-        PERFORM pawl._count_rejection(code);
-    END IF;
-    IF detail IS NOT NULL AND hint IS NOT NULL THEN
-        RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
-    ELSIF detail IS NOT NULL THEN
-        RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail;
-    ELSIF hint IS NOT NULL THEN
-        RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, HINT = hint;
-    END IF;
-    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message;
-END
-$function$;
+LANGUAGE c VOLATILE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_raise';
 COMMENT ON FUNCTION pawl.raise(text, text, text, text) IS
-'Raises an error with an SQLSTATE: for functions in SQL, which have no RAISE. code: five characters; message: as
-PostgreSQL writes messages; detail, hint: null for none. Never returns. Errors: the code. Privileges: all roles.
+'Raises an error with an SQLSTATE, without CONTEXT of the functions of pawl that led to it. code: five characters;
+message: as PostgreSQL writes messages; detail, hint: null for none. Never returns. Errors: the code; 22004 code or
+message is null; 22023 code is no SQLSTATE of an error. Privileges: all roles.
 Example: SELECT pawl.raise(''22023'', ''batch must be positive'')';
 
 -- How much is done at once, as the packs' functions are told.
@@ -219,7 +204,8 @@ BEGIN
             format('select undistribute_table(%L)', member));
     END IF;
     IF NOT pawl._owns(relation) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', relation));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', relation), NULL,
+            pawl._owner_hint(relation));
     END IF;
     IF class.relispartition THEN
         SELECT pg_partition_root(relation) INTO root;

@@ -22,13 +22,15 @@ LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     WITH names(target) AS (SELECT format('%L, %L', bound.relation, bound.state_column))
-    SELECT 1, pawl._call('enforce', format('%s, %L', target, bound.machine), '{version,key,on_delete,always}', ARRAY[
+    SELECT 1,
+    pawl._call('enforce', format('%s, %L', target, bound.machine), '{version,key,on_delete,always,errors}', ARRAY[
                CASE WHEN bound.version < (SELECT max(m.version) FROM pawl.machine m WHERE m.machine = bound.machine)
                     THEN bound.version::text END,
                CASE WHEN bound.key_columns <> pawl._choose_key(bound.relation, bound.state_column, NULL)
                     THEN quote_literal(bound.key_columns) END,
                CASE WHEN bound.on_delete <> 'allow' THEN quote_literal(bound.on_delete) END,
-               CASE WHEN bound.always THEN 'true' END])
+               CASE WHEN bound.always THEN 'true' END,
+               CASE WHEN bound.errors <> 'pawl' THEN quote_literal(bound.errors) END])
       FROM names
     UNION ALL
     SELECT 2, pawl._call('enable_log', target, '{most_recent,hash_chain,log_name,log_partition}', ARRAY[
@@ -86,7 +88,11 @@ AS $function$
         '{state_column}', ARRAY[quote_literal(bound.state_column)])
      WHERE bound.result_columns <> '{}'
     UNION ALL
-    SELECT 11, pawl._call('audit', format('%L, %L', bound.relation,
+    SELECT 11, pawl._call('set_placing', quote_literal(bound.relation), '{state_column}',
+        ARRAY[quote_literal(bound.state_column)])
+     WHERE bound.may_place
+    UNION ALL
+    SELECT 12, pawl._call('audit', format('%L, %L', bound.relation,
                    (SELECT jsonb_object_agg(s.state, s.success) FROM (SELECT f, false FROM unnest(a.failure_states) f
                                                                       UNION ALL SELECT t, true
                                                                           FROM unnest(a.success_states) t) s(state,
@@ -111,7 +117,7 @@ COMMENT ON FUNCTION pawl.definition(regclass, name) IS
 'Returns the calls that made a binding what it is, one statement a function, in an order in which they can be
 run: pawl.enforce, and where they say something pawl.enable_log, pawl.enable_queue, pawl.enable_timers,
 pawl.set_claiming, pawl.enable_events, pawl.set_trace, pawl.set_lock_order, pawl.set_log_token,
-pawl.set_result_columns and pawl.audit. The version is named only if it is not the newest. Machines
+pawl.set_result_columns, pawl.set_placing and pawl.audit. The version is named only if it is not the newest. Machines
 (pawl.diagram), retention (pawl.keep_log) and pauses are not part of it.
 relation: the enforced table. state_column: null: the only bound column. Errors: 42704 no binding; 22023
 several, and none is named.

@@ -73,7 +73,8 @@ DECLARE
     bound pawl.binding := pawl._binding(relation, state_column);
 BEGIN
     IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation), NULL,
+            pawl._owner_hint(bound.relation));
     END IF;
     RETURN bound;
 END
@@ -132,7 +133,8 @@ COMMENT ON FUNCTION pawl._change_work(pawl.binding, pawl.binding) IS
 'internal: checks and stores a changed binding, with the triggers and indexes that it needs';
 
 CREATE FUNCTION pawl.enforce(relation regclass, state_column name, machine text, version integer DEFAULT NULL,
-    key name[] DEFAULT NULL, on_delete text DEFAULT NULL, always boolean DEFAULT NULL) RETURNS void
+    key name[] DEFAULT NULL, on_delete text DEFAULT NULL, always boolean DEFAULT NULL, errors text DEFAULT NULL)
+    RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -151,6 +153,9 @@ BEGIN
         PERFORM pawl.raise('22023', format('unknown value "%s" for on_delete', on_delete), NULL,
             'allow, terminal or deny');
     END IF;
+    IF errors NOT IN ('pawl', 'check_violation') THEN
+        PERFORM pawl.raise('22023', format('unknown value "%s" for errors', errors), NULL, 'pawl or check_violation');
+    END IF;
 
     PERFORM pawl._check_isolation('pawl.enforce');
     PERFORM pawl._check_table(relation);
@@ -164,7 +169,7 @@ BEGIN
     SELECT b.* INTO bound FROM pawl.binding b
      WHERE b.relation = enforce.relation AND b.state_column = enforce.state_column;
     IF FOUND THEN
-        PERFORM pawl._enforce_again(bound, machine, version, key, on_delete, always);
+        PERFORM pawl._enforce_again(bound, machine, version, key, on_delete, always, errors);
         RETURN;
     END IF;
 
@@ -186,24 +191,28 @@ BEGIN
     bound.wake := false;
     bound.trace_columns := '{}';
     bound.log_token := false;
+    bound.may_place := false;
     bound.result_columns := '{}';
+    bound.errors := coalesce(errors, 'pawl');
     PERFORM pawl._attach(bound, key);
 END
 $function$;
-COMMENT ON FUNCTION pawl.enforce(regclass, name, text, integer, name[], text, boolean) IS
+COMMENT ON FUNCTION pawl.enforce(regclass, name, text, integer, name[], text, boolean, text) IS
 'Binds a machine to a column of a table: from now on its rows change state only along the transitions of the
 machine.
 relation: a table or partitioned table, with all its children. state_column: of type text, varchar, an enum, or
 a domain over one.
 machine, version: what pawl.define stored; version null: the newest. key: the columns that identify a row;
 default, and ''{}'': the primary key. on_delete: allow (default), terminal (only rows in terminal states), deny.
-always: validate replicated rows too; default false. Called again for the same machine it changes key, on_delete
-and always; what is omitted stays.
+always: validate replicated rows too; default false. errors: pawl (default), or check_violation: PW001, PW002 and
+PW003 are raised as 23514 with constraint <table>_<column>_machine, and the DETAIL begins with the code. Called again
+for the same machine it changes key, on_delete, always and errors; what is omitted stays.
 A log, owned work, timers and events are added by pawl.enable_log, pawl.enable_queue, pawl.set_claiming,
 pawl.enable_timers and pawl.enable_events. Warns when the machine has owned states or timers and the columns for
 them are not named yet.
 Errors: PW008 unknown machine, or rows in no state of it; PW007 guards that do not fit; 42703, 42804 a column
-that is missing or does not fit; 22023, 22004 arguments; 55000 a key that the log or the lock order needs; 42710
+that is missing or does not fit; 22023, 22004 arguments; 55000 a key that the log or the lock order needs, or errors of
+a table of an extension; 42710
 the column has another machine or version; 42501 not the owner; 25001 not READ COMMITTED. Privileges: pawl_admin
 that owns the table.
 Example: SELECT pawl.enforce(''parcels'', ''state'', ''parcel'', on_delete => ''terminal'')';
@@ -258,7 +267,7 @@ $function$;
 COMMENT ON FUNCTION pawl._attach(pawl.binding, name[]) IS 'internal: checks and stores a new binding';
 
 CREATE FUNCTION pawl._enforce_again(before pawl.binding, machine text, version integer, key name[], on_delete text,
-    always boolean)
+    always boolean, errors text)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -277,6 +286,11 @@ BEGIN
     END IF;
     after.on_delete := coalesce(on_delete, before.on_delete);
     after.always := coalesce(always, before.always);
+    after.errors := coalesce(errors, before.errors);
+    IF after.errors <> before.errors AND before.extension IS NOT NULL THEN
+        PERFORM pawl.raise('55000', format('the errors of table %s cannot be changed', before.relation),
+            format('Functions of extension "%s" depend on their codes.', before.extension));
+    END IF;
     IF key IS NOT NULL THEN
         after.key_columns := pawl._choose_key(before.relation, before.state_column, key);
         after.log_key_columns := pawl._log_key_columns(after.key_columns);
@@ -304,7 +318,7 @@ BEGIN
     PERFORM pawl._change_work(before, after);
 END
 $function$;
-COMMENT ON FUNCTION pawl._enforce_again(pawl.binding, text, integer, name[], text, boolean) IS
+COMMENT ON FUNCTION pawl._enforce_again(pawl.binding, text, integer, name[], text, boolean, text) IS
 'internal: changes what pawl.enforce said of a binding; 42710: of another machine or version; 55000: the key is needed';
 
 CREATE FUNCTION pawl.release(relation regclass, state_column name DEFAULT NULL) RETURNS void
@@ -317,7 +331,8 @@ BEGIN
     -- triggers without a binding (a schema-only restore leaves them so) are taken off too
     IF pawl._is_orphan(relation) AND state_column IS NULL THEN
         IF NOT pawl._owns(relation) THEN
-            PERFORM pawl.raise('42501', format('must be owner of table %s', relation));
+            PERFORM pawl.raise('42501', format('must be owner of table %s', relation), NULL,
+                pawl._owner_hint(relation));
         END IF;
         PERFORM pawl._uninstall(relation);
         PERFORM pawl._drop_lost_indexes(relation);
@@ -325,7 +340,8 @@ BEGIN
     END IF;
     bound := pawl._binding(relation, state_column);
     IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation), NULL,
+            pawl._owner_hint(bound.relation));
     END IF;
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', bound.relation);
     IF NOT pawl._drop_binding(bound.relation, bound.state_column) THEN

@@ -96,11 +96,11 @@ COMMENT ON FUNCTION pawl.deferred() IS
 condition of the trigger "!pawl_record_update" and rarely called otherwise.
 Errors: none. Privileges: all roles. Example: SELECT pawl.deferred()';
 
-CREATE FUNCTION pawl.fire(relation regclass, key "any", event text DEFAULT NULL, metadata jsonb DEFAULT NULL,
+CREATE FUNCTION pawl.fire(relation regclass, key anycompatible, event text DEFAULT NULL, metadata jsonb DEFAULT NULL,
     state_column name DEFAULT NULL, processor text DEFAULT NULL, token bigint DEFAULT NULL, events text[] DEFAULT NULL)
 RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_fire';
-COMMENT ON FUNCTION pawl.fire(regclass, "any", text, jsonb, name, text, bigint, text[]) IS
+COMMENT ON FUNCTION pawl.fire(regclass, anycompatible, text, jsonb, name, text, bigint, text[]) IS
 'Changes the state of one row by an event and returns the new state.
 relation: the enforced table. key: a value, row(a, b) or an array of texts. event: its name. metadata: a JSON value
 for the log entry; default pawl.metadata. state_column: null: the only bound column. processor: the acting
@@ -112,12 +112,13 @@ row; 42704 no binding; 22004 null; 22023 event and events, or no events; 54000 m
 Privileges: all roles; needs SELECT and UPDATE on the state column of the table.
 Example: SELECT pawl.fire(''orders'', 1, ''pay'', ''{"amount": 10}'')';
 
-CREATE FUNCTION pawl.fire_many(relation regclass, keys "any", event text DEFAULT NULL, metadata jsonb DEFAULT NULL,
+CREATE FUNCTION pawl.fire_many(relation regclass, keys anycompatible, event text DEFAULT NULL,
+    metadata jsonb DEFAULT NULL,
     state_column name DEFAULT NULL, processor text DEFAULT NULL, tokens bigint[] DEFAULT NULL,
     events text[] DEFAULT NULL)
 RETURNS TABLE (key text, ok boolean, from_state text, to_state text, sqlstate text, message text)
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 100 AS 'MODULE_PATHNAME', 'pawl_fire_many';
-COMMENT ON FUNCTION pawl.fire_many(regclass, "any", text, jsonb, name, text, bigint[], text[]) IS
+COMMENT ON FUNCTION pawl.fire_many(regclass, anycompatible, text, jsonb, name, text, bigint[], text[]) IS
 'Changes the states of many rows by an event, and returns one row per key, in the order of the keys. A row that is
 rejected does not prevent the others.
 relation: the enforced table. keys: an array, or array[row(a, b), ...]. event: its name. metadata: a JSON value for
@@ -130,11 +131,11 @@ raised.
 Privileges: all roles; needs SELECT and UPDATE on the state column of the table.
 Example: SELECT * FROM pawl.fire_many(''orders'', array[1, 2, 3], ''pay'')';
 
-CREATE FUNCTION pawl.available(relation regclass, key "any", state_column name DEFAULT NULL)
+CREATE FUNCTION pawl.available(relation regclass, key anycompatible, state_column name DEFAULT NULL)
 RETURNS TABLE (event text, to_state text, allowed boolean, blocked_by text[], params text[], guards text[],
     notes text[])
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 10 AS 'MODULE_PATHNAME', 'pawl_available';
-COMMENT ON FUNCTION pawl.available(regclass, "any", name) IS
+COMMENT ON FUNCTION pawl.available(regclass, anycompatible, name) IS
 'Returns the transitions that leave the state of a row, and whether each is allowed to the acting processor
 (pawl.processor).
 relation: the enforced table. key: a value, row(a, b) or an array of texts. state_column: null: the only bound

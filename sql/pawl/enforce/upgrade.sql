@@ -15,7 +15,8 @@ DECLARE
     found_one text;
 BEGIN
     IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation), NULL,
+            pawl._owner_hint(bound.relation));
     END IF;
     PERFORM pawl._check_isolation('pawl.upgrade');
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);

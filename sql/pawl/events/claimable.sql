@@ -36,8 +36,12 @@ DECLARE
     events jsonb;
     read bigint;
 BEGIN
-    -- events that make nothing claimable are no end; but a transaction must have one
+    -- Events that make nothing claimable are no end; but a transaction must have one. The states of a binding are found
+    -- once a read, not once an event.
     FOR round IN 1 .. 20 LOOP
+        WITH claimable AS MATERIALIZED (
+            SELECT b.relation, b.state_column, pawl._claimable_states(b.machine, b.version, b.claim_events) AS states
+              FROM pawl.binding b WHERE b.claim_events <> '{}')
         SELECT count(*),
             jsonb_agg(jsonb_build_array(e.relation::oid::text, e.state_column, e.key, e.txid, e.at) ORDER BY e.n)
                              FILTER (WHERE e.to_state = ANY (c.states))
@@ -45,10 +49,7 @@ BEGIN
           FROM pawl.read_events(consumer, batch) WITH ORDINALITY
                    e(txid, relation, state_column, machine, machine_version, key, sort_key, from_state, to_state, event,
                        processor, actor, correlation_id, metadata, at, log_id, n)
-          LEFT JOIN (SELECT b.relation, b.state_column,
-              pawl._claimable_states(b.machine, b.version, b.claim_events) AS states
-                       FROM pawl.binding b WHERE b.claim_events <> '{}') c
-            ON c.relation = e.relation AND c.state_column = e.state_column;
+          LEFT JOIN claimable c ON c.relation = e.relation AND c.state_column = e.state_column;
         RETURN QUERY
             WITH named AS MATERIALIZED (
                 SELECT (v.value ->> 0)::oid AS oid, v.value ->> 1 AS state_column, v.value -> 2 AS key,
@@ -56,13 +57,14 @@ BEGIN
                   FROM jsonb_array_elements(events) WITH ORDINALITY v GROUP BY 1, 2, 3),
             listed AS MATERIALIZED (
                 SELECT n.oid, n.state_column, jsonb_agg(n.key ORDER BY n.first) AS keys,
-                array_agg(n.first ORDER BY n.first) AS firsts FROM named n GROUP BY 1, 2)
-            SELECT b.relation, b.state_column::text, ARRAY(SELECT jsonb_array_elements_text(n.key)), c.queue, n.txid,
-            n.at
-              FROM listed l
-              JOIN pawl.binding b ON b.relation::oid = l.oid AND b.state_column = l.state_column
-              CROSS JOIN LATERAL pawl._claimable_of(b, l.keys) c
-              JOIN named n ON n.oid = l.oid AND n.state_column = l.state_column AND n.first = l.firsts[c.n]
+                array_agg(n.first ORDER BY n.first) AS firsts FROM named n GROUP BY 1, 2),
+            found AS MATERIALIZED (  -- once a binding, not once a row
+                SELECT b.relation, l.oid, l.state_column, l.firsts[c.n] AS first, c.queue
+                  FROM listed l
+                  JOIN pawl.binding b ON b.relation::oid = l.oid AND b.state_column = l.state_column
+                  CROSS JOIN LATERAL pawl._claimable_of(b, l.keys) c)
+            SELECT f.relation, f.state_column, ARRAY(SELECT jsonb_array_elements_text(n.key)), f.queue, n.txid, n.at
+              FROM found f JOIN named n ON n.oid = f.oid AND n.state_column = f.state_column AND n.first = f.first
              ORDER BY n.first;
         EXIT WHEN FOUND OR read = 0;
     END LOOP;

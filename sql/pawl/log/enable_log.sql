@@ -73,7 +73,8 @@ BEGIN
             format('add one, or name columns that identify a row: select pawl.enforce(%L, %L, %L, key => array[...])',
                    after.relation, after.state_column, after.machine));
     END IF;
-    PERFORM pawl._begin_log(after, pawl._choose_log(after.relation, after.state_column, log_name), log_partition);
+    PERFORM pawl._begin_log(after, pawl._choose_log(after.relation, after.state_column, log_name), log_partition,
+        before.history);
 END
 $function$;
 COMMENT ON FUNCTION pawl.enable_log(regclass, name, text, boolean, name, text) IS
@@ -85,7 +86,7 @@ each entry contains a hash of the one before it; default false. log_name: at mos
 <table>_transitions; '''': no log any more. log_partition: range (id), list (tenant) or hash (id) partitions 8,
 over columns of the key. A log that an earlier binding left under this name is taken up again if it fits. Called
 again with another log_name it closes the log and begins that one; with the same, or none, it enables the
-triggers of the log.
+triggers of the log. Warns (01000) if the new log begins beside an older one.
 Errors: 55000 the table has no key, the log does not match the rows, or another log is needed for what is
 asked; 42P07 the relation of that name is no log of this table; 22023 arguments; 42704 no binding; 42501 not the
 owner; 25001 not READ COMMITTED.
@@ -100,6 +101,31 @@ AS $function$
     SELECT c.relname FROM pg_class c WHERE c.oid = coalesce(bound.history_view, bound.history)
 $function$;
 COMMENT ON FUNCTION pawl._log_called(pawl.binding) IS 'internal: the log_name of a binding; null: it has no log';
+
+-- The tables with the triggers of a log that no binding writes; of a partitioned log its root.
+CREATE FUNCTION pawl._orphaned_logs() RETURNS SETOF regclass
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT DISTINCT t.tgrelid::regclass FROM pg_depend d
+      JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid AND t.tgparentid = 0
+      JOIN pg_class c ON c.oid = t.tgrelid AND NOT c.relispartition
+     WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = 'pawl.log_insert()'::regprocedure
+       AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.history = t.tgrelid)
+     ORDER BY 1
+$function$;
+COMMENT ON FUNCTION pawl._orphaned_logs() IS 'internal: logs without a binding';
+
+CREATE FUNCTION pawl._log_called_by(log regclass) RETURNS name
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT coalesce((SELECT v.relname FROM pg_class v
+                      WHERE v.relnamespace = c.relnamespace AND v.relkind = 'v' AND v.relname || '_log' = c.relname),
+                    c.relname)
+      FROM pg_class c WHERE c.oid = log
+$function$;
+COMMENT ON FUNCTION pawl._log_called_by(regclass) IS 'internal: the log_name that calls a log without a binding';
 
 -- How a log is partitioned, as log_partition says it; null: it is not.
 CREATE FUNCTION pawl._log_partition(bound pawl.binding) RETURNS text
@@ -161,7 +187,8 @@ BEGIN
             format('select pawl.unaudit(%L, %L)', bound.relation, bound.state_column));
     END IF;
     IF NOT pawl._owns(bound.history) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.history));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.history), NULL,
+            pawl._owner_hint(bound.history));
     END IF;
     PERFORM pawl._retire_log(bound.history, bound.history_view);
 END
@@ -169,15 +196,32 @@ $function$;
 COMMENT ON FUNCTION pawl._leave_log(pawl.binding)
     IS 'internal: closes the log of a binding that begins another, or has none any more';
 
-CREATE FUNCTION pawl._begin_log(bound pawl.binding, log_name name, log_partition text) RETURNS void
+CREATE FUNCTION pawl._begin_log(bound pawl.binding, log_name name, log_partition text, former regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     is_new boolean;
+    older regclass := former;
 BEGIN
     SELECT * INTO bound.history, bound.history_view, is_new FROM pawl._take_log(bound, log_name, log_partition);
     PERFORM pawl._open_log(bound.history);
+    IF is_new THEN
+        IF older IS NULL THEN
+            SELECT l INTO older FROM pawl._orphaned_logs() l
+              JOIN pg_class c ON c.oid = l JOIN pg_class t ON t.oid = bound.relation AND t.relnamespace = c.relnamespace
+             WHERE l <> bound.history AND (c.relname ^@ left(t.relname || '_transitions', 59)
+                OR c.relname ^@ left(t.relname || '_' || bound.state_column || '_transitions', 59))
+             ORDER BY l LIMIT 1;
+        END IF;
+        IF older IS NOT NULL THEN
+            RAISE WARNING USING ERRCODE = '01000',
+                MESSAGE = format('table %s has an older log %s', bound.relation, older),
+                DETAIL = format('Its entries stay there: %s begins with the rows as they are.', bound.history),
+                HINT = format('To continue it instead: select pawl.enable_log(%L, %L, log_name => %L)', bound.relation,
+                    bound.state_column, pawl._log_called_by(older));
+        END IF;
+    END IF;
     IF NOT is_new THEN
         PERFORM pawl._close_missing(bound);
     END IF;
@@ -188,7 +232,7 @@ BEGIN
     PERFORM pawl._grant_log(bound.relation, bound.state_column, bound.history, bound.history_view);
 END
 $function$;
-COMMENT ON FUNCTION pawl._begin_log(pawl.binding, name, text)
+COMMENT ON FUNCTION pawl._begin_log(pawl.binding, name, text, regclass)
     IS 'internal: makes a log or takes one up, and writes the entries of the rows that are there';
 
 -- A log that was made before, by an earlier binding or a restore, is used again when it fits.

@@ -2,7 +2,8 @@
 
 -- The text that a row's hash is made of, after its predecessor's hash: a JSON array in one line,
 --   [key..., sort_key, from_state, to_state, event, processor, actor, correlation_id, metadata, machine_version,
---   created_at] its elements separated by a comma and a space, nothing else between or around them. Each key value is
+--   created_at] and, if pawl.place has made the entry, the reason as a last element; its elements separated by a comma
+--   and a space, nothing else between or around them. Each key value is
 --   an element of its own. Key values and texts are JSON strings as to_json(text) prints them: in double quotes; \" \\
 --   \b \f \n \r \t for these seven, \u00xx (lower case) for the other characters below U+0020, every other character as
 --   it is, also / and what is not ASCII. NULL is null. sort_key and machine_version are plain decimal integers.
@@ -12,7 +13,8 @@
 --   when it is created; a search_path of its own would double what a call costs.
 CREATE FUNCTION pawl._log_content(key text[], sort_key integer, from_state text, to_state text, event text,
     processor text,
-    actor text, correlation_id text, metadata jsonb, machine_version integer, created_at timestamptz) RETURNS text
+    actor text, correlation_id text, metadata jsonb, machine_version integer, created_at timestamptz,
+    placed text DEFAULT NULL) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 RETURN '[' || array_to_string(
     CASE WHEN cardinality(key) = 1 THEN ARRAY[to_json(key[1])::text]
@@ -20,10 +22,11 @@ RETURN '[' || array_to_string(
     || ARRAY[sort_key::text, to_json(from_state)::text, to_json(to_state)::text, to_json(event)::text,
              to_json(processor)::text, to_json(actor)::text, to_json(correlation_id)::text,
              to_json(metadata::text)::text, machine_version::text,
-             (extract(epoch FROM created_at) * 1000000)::bigint::text],
+             (extract(epoch FROM created_at) * 1000000)::bigint::text]
+    || CASE WHEN placed IS NOT NULL THEN ARRAY[to_json(placed)::text] END,
     ', ', 'null') || ']';
 COMMENT ON FUNCTION pawl._log_content(text[], integer, text, text, text, text, text, text, jsonb, integer,
-    timestamptz) IS
+    timestamptz, text) IS
 'internal: the text of a log row that its hash is made of';
 
 -- In place of processor, correlation_id and metadata the text has their commitments, sha256(sha256(salt || field) ||

@@ -16,6 +16,24 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._logged(regclass, name) IS 'internal: a binding that keeps a log, or an error';
 
+CREATE FUNCTION pawl._readable_log(relation regclass, state_column name) RETURNS pawl.binding
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    bound pawl.binding := pawl._logged(relation, state_column);
+BEGIN
+    -- of single columns PostgreSQL says which one is missing
+    IF NOT has_any_column_privilege(bound.history, 'SELECT') THEN
+        PERFORM pawl.raise('42501', format('permission denied for table %s', bound.history), NULL,
+            format('grant select on %s to %I', concat_ws(', ', bound.history, bound.history_view), current_user));
+    END IF;
+    RETURN bound;
+END
+$function$;
+COMMENT ON FUNCTION pawl._readable_log(regclass, name) IS
+'internal: a binding with a log that the current user can read, or an error';
+
 CREATE FUNCTION pawl.base_type(type oid) RETURNS oid
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -43,22 +61,36 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._of_subject(pawl.binding) IS 'internal: a condition on the key of a log row';
 
+-- The reason for which pawl.place put a row into its state, as an expression on a log row (alias): null for any other
+-- entry, and in a log without that column.
+CREATE FUNCTION pawl._placed(bound pawl.binding, alias text) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT coalesce((SELECT format('CASE WHEN %1$I.event OPERATOR(pg_catalog.=) ''pawl.place'' THEN %1$I.placed END',
+            alias)
+        FROM pg_attribute a WHERE a.attrelid = bound.history AND a.attname = 'placed' AND a.attnum > 0
+            AND NOT a.attisdropped AND a.atttypid = 'text'::regtype), 'NULL::text')
+$function$;
+COMMENT ON FUNCTION pawl._placed(pawl.binding, text) IS 'internal: the reason of pawl.place in a log row';
+
 CREATE FUNCTION pawl.history(relation regclass, key anycompatible, state_column name DEFAULT NULL)
 RETURNS TABLE (sort_key integer, from_state text, to_state text, event text, processor text, actor text,
-    correlation_id text, metadata jsonb, machine_version integer, created_at timestamptz, most_recent boolean, id uuid)
+    correlation_id text, metadata jsonb, machine_version integer, created_at timestamptz, most_recent boolean, id uuid,
+    placed text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_column
 DECLARE
-    bound pawl.binding := pawl._logged(relation, state_column);
+    bound pawl.binding := pawl._readable_log(relation, state_column);
     key_text text[] := pawl._key_text(bound.relation, key, bound.state_column);
 BEGIN
     RETURN QUERY EXECUTE format(
         'SELECT l.sort_key, l.from_state, l.to_state, l.event, l.processor, l.actor, l.correlation_id, l.metadata, '
         'l.machine_version, '
-        'l.created_at, lead(l.sort_key) OVER (ORDER BY l.sort_key) IS NULL, l.id FROM %s l WHERE %s ORDER '
-        'BY l.sort_key', bound.history, pawl._of_subject(bound)) USING key_text;
+        'l.created_at, lead(l.sort_key) OVER (ORDER BY l.sort_key) IS NULL, l.id, %s FROM %s l WHERE %s ORDER '
+        'BY l.sort_key', pawl._placed(bound, 'l'), bound.history, pawl._of_subject(bound)) USING key_text;
 END
 $function$;
 COMMENT ON FUNCTION pawl.history(regclass, anycompatible, name) IS
@@ -66,7 +98,8 @@ COMMENT ON FUNCTION pawl.history(regclass, anycompatible, name) IS
 relation: the enforced table. key: a value, row(a, b) or an array of texts. state_column: null: the only bound
 column.
 Returns sort_key (from 1), from_state, to_state (null: the row was deleted), event, processor, actor (the role),
-correlation_id, metadata, machine_version, created_at, most_recent and id.
+correlation_id, metadata, machine_version, created_at, most_recent, id and placed (the reason, if pawl.place has put the
+row there).
 Errors: 55000 no log; 42704 no binding; 22023 several bindings, or a key of another length; 22004 null. Privileges:
 all roles; needs SELECT on the log.
 Example: SELECT sort_key, event, to_state FROM pawl.history(''orders'', 1)';
@@ -77,7 +110,7 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    bound pawl.binding := pawl._logged(relation, state_column);
+    bound pawl.binding := pawl._readable_log(relation, state_column);
     key_text text[] := pawl._key_text(bound.relation, key, bound.state_column);
     answer text;
     anchors regclass := pawl._anchors(bound.history);
@@ -110,43 +143,14 @@ CREATE FUNCTION pawl.set_context(processor text DEFAULT NULL, event text DEFAULT
     metadata jsonb DEFAULT NULL, token bigint DEFAULT NULL, delay interval DEFAULT NULL, traceparent text DEFAULT NULL,
     tracestate text DEFAULT NULL)
 RETURNS void
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-BEGIN
-    IF traceparent IS NOT NULL THEN
-        -- a state belongs to its parent
-        PERFORM set_config('pawl.traceparent', traceparent, true),
-            set_config('pawl.tracestate', coalesce(tracestate, ''), true);
-    ELSIF tracestate IS NOT NULL THEN
-        PERFORM set_config('pawl.tracestate', tracestate, true);
-    END IF;
-    IF token IS NOT NULL THEN
-        PERFORM set_config('pawl.token', token::text, true);
-    END IF;
-    IF delay IS NOT NULL THEN
-        PERFORM set_config('pawl.delay', delay::text, true);
-    END IF;
-    IF processor IS NOT NULL THEN
-        PERFORM set_config('pawl.processor', processor, true);
-    END IF;
-    IF event IS NOT NULL THEN
-        PERFORM set_config('pawl.event', event, true);
-    END IF;
-    IF correlation_id IS NOT NULL THEN
-        PERFORM set_config('pawl.correlation_id', correlation_id, true);
-    END IF;
-    IF metadata IS NOT NULL THEN
-        PERFORM set_config('pawl.metadata', CASE WHEN metadata = 'null' THEN '' ELSE metadata::text END, true);
-    END IF;
-END
-$function$;
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_set_context';
 COMMENT ON FUNCTION pawl.set_context(text, text, text, jsonb, bigint, interval, text, text) IS
 'Sets, until the end of the transaction, what the log records with state changes. An argument that is null (default)
 leaves its setting unchanged; an empty text, or a JSON null as metadata, resets it.
 processor: the acting processor. event: the event that state changes are. correlation_id: any text. metadata: a JSON
 value. token: the fencing token that rows must have. delay: the delay before a retry, instead of the backoff.
 traceparent, tracestate: a W3C trace context; a traceparent without tracestate resets the latter.
+Warns (25P01) outside a transaction block, where the statement that calls it is the whole transaction.
 Errors: 22023 an invalid traceparent or tracestate. Privileges: all roles.
 Example: SELECT pawl.set_context(processor => ''billing'', correlation_id => ''request 17'')';
 

@@ -8,7 +8,7 @@ AS $function$
     SELECT coalesce(
         array_agg(CASE WHEN k.name IN ('id', 'sort_key', 'from_state', 'to_state', 'event', 'processor', 'actor',
                                    'correlation_id', 'metadata', 'machine_version', 'created_at', 'most_recent', 'hash',
-                                   'salt', 'salts')
+                                   'salt', 'salts', 'placed')
                                    THEN ('subject_' || k.name)::name ELSE k.name END ORDER BY k.n), '{}')
       FROM unnest(key_columns) WITH ORDINALITY k(name, n)
 $function$;
@@ -141,6 +141,18 @@ $function$;
 COMMENT ON FUNCTION pawl._log_problem(regclass, regclass, name[], text, boolean, boolean) IS
 'internal: why a table cannot be the log of another; null when it can';
 
+-- sort_key has no gaps: the newest row (l) is the one without a next.
+CREATE FUNCTION pawl._is_newest(log regclass, log_keys name[]) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT format('NOT EXISTS (SELECT FROM %s n WHERE %s AND n.sort_key = l.sort_key + 1)', log,
+        (SELECT string_agg(format('n.%1$I %2$s l.%1$I', k.name, pawl._equality(a.atttypid)), ' AND ' ORDER BY k.n)
+           FROM unnest(log_keys) WITH ORDINALITY k(name, n)
+           JOIN pg_attribute a ON a.attrelid = log AND a.attname = k.name))
+$function$;
+COMMENT ON FUNCTION pawl._is_newest(regclass, name[]) IS 'internal: the column most_recent of the view on a log';
+
 -- Makes the log table (and the view on it) beside its table, without triggers: it is empty.
 CREATE FUNCTION pawl._make_log(relation regclass, key_columns name[], most_recent text, hash_chain boolean,
     log_table name, log_view name, log_partition text, OUT log regclass, OUT view regclass)
@@ -170,14 +182,8 @@ BEGIN
     IF most_recent = 'stored' THEN
         EXECUTE format('CREATE UNIQUE INDEX ON %s (%s) WHERE most_recent', log, pawl._columns('', log_keys));
     ELSE
-        -- sort_key has no gaps: the newest row is the one without a next
-        EXECUTE format('CREATE VIEW %I.%I WITH (security_invoker = true) AS SELECT l.*, NOT EXISTS (SELECT FROM %s n '
-            'WHERE %s AND n.sort_key = l.sort_key + 1) AS most_recent FROM %s l',
-                       schema_name, log_view, log,
-                       (SELECT string_agg(format('n.%1$I %2$s l.%1$I', k.name, pawl._equality(a.atttypid)), ' AND '
-                           ORDER BY k.n)
-                          FROM unnest(log_keys) WITH ORDINALITY k(name, n)
-                JOIN pg_attribute a ON a.attrelid = log AND a.attname = k.name), log);
+        EXECUTE format('CREATE VIEW %I.%I WITH (security_invoker = true) AS SELECT l.*, %s AS most_recent FROM %s l',
+            schema_name, log_view, pawl._is_newest(log, log_keys), log);
         view := format('%I.%I', schema_name, log_view)::regclass;
         EXECUTE format('COMMENT ON VIEW %s IS %L', view, 'the state changes of ' || relation || ', written by pawl');
     END IF;

@@ -225,7 +225,8 @@ BEGIN
             ELSE 'ahead must be from 0 to 1000' END, NULL, 'hour, day, week, month, quarter or year');
     END IF;
     IF NOT pawl._owns(bound.history) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.history));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.history), NULL,
+            pawl._owner_hint(bound.history));
     END IF;
     SELECT a.atttypid, p.partnatts INTO type, columns FROM pg_partitioned_table p
       JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = p.partattrs[0]

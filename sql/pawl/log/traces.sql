@@ -11,7 +11,8 @@ DECLARE
     problem record;
 BEGIN
     IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation), NULL,
+            pawl._owner_hint(bound.relation));
     END IF;
     IF set_trace.traceparent IS NULL AND set_trace.tracestate IS NOT NULL THEN
         PERFORM pawl.raise('22004', 'a tracestate needs a traceparent', NULL,

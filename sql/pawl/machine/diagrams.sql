@@ -9,23 +9,21 @@ DECLARE
     known text;
 BEGIN
     IF machine IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'machine must not be null';
+        PERFORM pawl.raise('22004', 'machine must not be null');
     END IF;
     SELECT max(m.version) INTO newest FROM pawl.machine m WHERE m.machine = _version.machine;
     IF newest IS NULL THEN
         SELECT string_agg(quote_literal(k.machine), ', ' ORDER BY k.machine) INTO known
           FROM (SELECT DISTINCT m.machine FROM pawl.machine m ORDER BY 1 LIMIT 10) k;
-        RAISE EXCEPTION USING ERRCODE = 'PW008',
-            MESSAGE = format('unknown machine "%s"', machine),
-            HINT = coalesce('defined: ' || known, format('define it: select pawl.define(%L, diagram)', machine));
+        PERFORM pawl.raise('PW008', format('unknown machine "%s"', machine), NULL,
+            coalesce('defined: ' || known, format('define it: select pawl.define(%L, diagram)', machine)));
     END IF;
     IF version IS NULL THEN
         RETURN newest;
     END IF;
     IF NOT EXISTS (SELECT FROM pawl.machine m WHERE m.machine = _version.machine AND m.version = _version.version) THEN
-        RAISE EXCEPTION USING ERRCODE = 'PW008',
-            MESSAGE = format('machine "%s" has no version %s', machine, version),
-            HINT = format('the newest is %s', newest);
+        PERFORM pawl.raise('PW008', format('machine "%s" has no version %s', machine, version), NULL,
+            format('the newest is %s', newest));
     END IF;
     RETURN version;
 END
@@ -41,12 +39,11 @@ DECLARE
     wanted integer := pawl._version(machine, version);
 BEGIN
     IF format IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'format must not be null';
+        PERFORM pawl.raise('22004', 'format must not be null');
     END IF;
     IF format NOT IN ('mermaid', 'dot') THEN
-        RAISE EXCEPTION USING ERRCODE = '22023',
-            MESSAGE = pg_catalog.format('unknown diagram format "%s"', format),
-            HINT = 'format is mermaid or dot';
+        PERFORM pawl.raise('22023', pg_catalog.format('unknown diagram format "%s"', format), NULL,
+            'format is mermaid or dot');
     END IF;
     RETURN (SELECT pawl._render(m.diagram, diagram.format, m.machine) FROM pawl.machine m
              WHERE m.machine = diagram.machine AND m.version = wanted);

@@ -10,7 +10,7 @@ CREATE TABLE pawl.machine (
     version integer NOT NULL CHECK (version > 0),
     source text NOT NULL,
     diagram text NOT NULL,
-    unbound text NOT NULL DEFAULT 'refuse' CHECK (unbound IN ('reject', 'note')),
+    unbound text NOT NULL DEFAULT 'reject' CHECK (unbound IN ('reject', 'note')),
     defined_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
     -- a name, not a regrole: a dump must load where that role does not exist
     defined_by text NOT NULL DEFAULT CURRENT_USER,
@@ -101,17 +101,15 @@ BEGIN
         IF TG_TABLE_NAME = 'machine' AND to_jsonb(NEW) - 'owner' = to_jsonb(OLD) - 'owner' THEN
             RETURN NEW;  -- pawl.set_machine_owner
         END IF;
-        RAISE EXCEPTION USING ERRCODE = 'PW006',
-            MESSAGE = format('version %s of machine "%s" is immutable', OLD.version, OLD.machine),
-            DETAIL = 'Rows and log entries refer to the version that was enforced when they were written.',
-            HINT = format('define the next version: select pawl.define(%L, ...)', OLD.machine);
+        PERFORM pawl.raise('PW006', format('version %s of machine "%s" is immutable', OLD.version, OLD.machine),
+            'Rows and log entries refer to the version that was enforced when they were written.',
+            format('define the next version: select pawl.define(%L, ...)', OLD.machine));
     END IF;
     IF TG_TABLE_NAME <> 'machine' THEN
         -- a version is deleted as a whole: its states and transitions follow it
         IF EXISTS (SELECT FROM pawl.machine m WHERE m.machine = OLD.machine AND m.version = OLD.version) THEN
-            RAISE EXCEPTION USING ERRCODE = 'PW006',
-                MESSAGE = format('version %s of machine "%s" is immutable', OLD.version, OLD.machine),
-                HINT = format('select pawl.drop_machine(%L, %s)', OLD.machine, OLD.version);
+            PERFORM pawl.raise('PW006', format('version %s of machine "%s" is immutable', OLD.version, OLD.machine),
+                NULL, format('select pawl.drop_machine(%L, %s)', OLD.machine, OLD.version));
         END IF;
         RETURN OLD;
     END IF;
@@ -119,12 +117,11 @@ BEGIN
      WHERE b.machine = OLD.machine AND (b.version = OLD.version OR b.history IS NOT NULL)
      ORDER BY b.version <> OLD.version, b.relation LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = '2BP01',
-            MESSAGE = format('version %s of machine "%s" cannot be deleted', OLD.version, OLD.machine),
-            DETAIL = CASE
+        PERFORM pawl.raise('2BP01', format('version %s of machine "%s" cannot be deleted', OLD.version, OLD.machine),
+            CASE
                 WHEN EXISTS (SELECT FROM pawl.binding b WHERE b.machine = OLD.machine AND b.version = OLD.version)
-                          THEN format('It is enforced on table %s.', bound)
-                          ELSE format('The log %s can have entries of this version.', log) END;
+                THEN format('It is enforced on table %s.', bound)
+                ELSE format('The log %s can have entries of this version.', log) END);
     END IF;
     RETURN OLD;
 END
@@ -171,16 +168,14 @@ BEGIN
     SELECT v.machine, v.version INTO bound FROM (SELECT DISTINCT a.machine, a.version FROM added a) v
      WHERE NOT EXISTS (SELECT FROM pawl.machine m WHERE m.machine = v.machine AND m.version = v.version) LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = 'PW008',
-            MESSAGE = format('machine "%s" has no version %s', bound.machine, bound.version);
+        PERFORM pawl.raise('PW008', format('machine "%s" has no version %s', bound.machine, bound.version));
     END IF;
     SELECT b.machine, b.version INTO bound
       FROM (SELECT DISTINCT a.machine, a.version FROM added a) v
       JOIN pawl.binding b ON b.machine = v.machine AND b.version = v.version LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = 'PW006',
-            MESSAGE = format('version %s of machine "%s" is immutable', bound.version, bound.machine),
-            HINT = format('define the next version: select pawl.define(%L, ...)', bound.machine);
+        PERFORM pawl.raise('PW006', format('version %s of machine "%s" is immutable', bound.version, bound.machine),
+            NULL, format('define the next version: select pawl.define(%L, ...)', bound.machine));
     END IF;
     RETURN NULL;
 END

@@ -178,7 +178,8 @@ DECLARE
     problem text;
 BEGIN
     IF NOT (pawl._owns(bound.relation) AND pawl._owns(bound.history)) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s and its log', bound.relation));
+        PERFORM pawl.raise('42501', format('must be owner of table %s and its log', bound.relation), NULL,
+            pawl._owner_hint(CASE WHEN pawl._owns(bound.relation) THEN bound.history ELSE bound.relation END));
     END IF;
     PERFORM pawl._check_isolation('pawl.audit');
     a.log := bound.history;
@@ -318,7 +319,8 @@ DECLARE
     a pawl.audit_binding;
 BEGIN
     IF NOT pawl._owns(bound.history) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.history));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.history), NULL,
+            pawl._owner_hint(bound.history));
     END IF;
     a := pawl._audited(bound);
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', a.log);

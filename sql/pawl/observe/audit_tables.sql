@@ -60,7 +60,8 @@ BEGIN
             UNION ALL SELECT CASE WHEN TG_OP <> 'DELETE' THEN NEW.relation END) r(relation)
      WHERE NOT pawl._owns(r.relation) LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('must be owner of table %s', foreign_table);
+        PERFORM pawl.raise('42501', format('must be owner of table %s', foreign_table), NULL,
+            pawl._owner_hint(foreign_table));
     END IF;
     IF TG_OP = 'DELETE' THEN
         RETURN OLD;
@@ -264,7 +265,8 @@ BEGIN
                    WHERE %8$s AND p.sort_key = n.sort_key - 1 AND p.to_state IS NOT NULL))) * 1000)::bigint),
                n.to_state
           FROM %9$s n %10$s
-         WHERE n.to_state COLLATE "C" = ANY (%11$L) AND n.event IS DISTINCT FROM 'pawl.upgrade' AND %12$s$statement$,
+         WHERE n.to_state COLLATE "C" = ANY (%11$L) AND coalesce(n.event, '') NOT IN ('pawl.upgrade', 'pawl.place')
+             AND %12$s$statement$,
         a.audit, pawl._columns('', a.key_columns || coalesce(copies, '{}')),
         concat_ws(', ', pawl._columns('n.', bound.log_key_columns), pawl._columns('r.', copied)),
         a.success_states, pawl._given_time('n'),

@@ -34,8 +34,3 @@ COMMENT ON FUNCTION pawl.reset_counters() IS
 'Sets the counters of this database to zero.
 Errors: 55000 pawl is not in shared_preload_libraries. Privileges: pawl_admin, pawl_operator. Example: SELECT
 pawl.reset_counters()';
-
-CREATE FUNCTION pawl._count_rejection(code text) RETURNS void
-LANGUAGE c VOLATILE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_count_rejection';
-COMMENT ON FUNCTION pawl._count_rejection(text) IS
-'internal: counts a rejection that SQL raises';

@@ -56,7 +56,8 @@ BEGIN
     IF is_count THEN
         IF NOT (CASE WHEN what ^@ 'states' THEN has_column_privilege(bound.relation, bound.state_column, 'SELECT')
                 ELSE pawl._may_count(bound) END) THEN
-            PERFORM pawl.raise('42501', format('permission denied for table %s', relation));
+            PERFORM pawl.raise('42501', format('permission denied for table %s', relation), NULL,
+                format('grant select on %s to %I', relation, current_user));
         END IF;
         IF row_security_active(bound.relation) THEN
             IF NOT pawl.policies_are_safe(bound.relation) THEN
@@ -67,7 +68,8 @@ BEGIN
         END IF;
     ELSIF what = 'stays' THEN
         IF NOT coalesce(has_table_privilege(bound.history, 'SELECT'), false) THEN
-            PERFORM pawl.raise('42501', format('permission denied for the log of table %s', relation));
+            PERFORM pawl.raise('42501', format('permission denied for the log of table %s', relation), NULL,
+                format('grant select on %s to %I', bound.history, current_user));
         ELSIF NOT pawl.policies_are_safe(bound.history) THEN
             PERFORM pawl.raise('42501',
                 format('policies of table %s would run with the rights of role "%s"', bound.history, current_user));
@@ -82,7 +84,8 @@ BEGIN
             PERFORM pawl.raise('42501',
                 format('query would be affected by row-level security policy for table %s', blocked));
         ELSIF FOUND THEN
-            PERFORM pawl.raise('42501', format('permission denied for table %s', blocked));
+            PERFORM pawl.raise('42501', format('permission denied for table %s', blocked), NULL,
+                format('grant select on %s to %I', blocked, current_user));
         END IF;
         blocked := pawl._of_another(bound.relation, read);
         IF blocked IS NOT NULL THEN

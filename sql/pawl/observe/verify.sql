@@ -9,7 +9,7 @@ AS $function$
         (CASE WHEN NOT EXISTS (SELECT FROM pawl.machine v
                                WHERE v.machine = $1 AND v.version = {}.machine_version) THEN true
               WHEN {}.to_state IS NULL THEN {}.event IS NULL OR {}.event NOT IN ('pawl.delete', 'pawl.truncate')
-              WHEN {}.event IN ('pawl.attach', 'pawl.upgrade') THEN NOT EXISTS (
+              WHEN {}.event IN ('pawl.attach', 'pawl.upgrade', 'pawl.place') THEN NOT EXISTS (
                    SELECT FROM pawl.machine_state s WHERE s.machine = $1 AND s.version = {}.machine_version
                       AND s.state = {}.to_state COLLATE "C" AND s.kind = 'state')
               WHEN {}.from_state IS NULL THEN NOT EXISTS (
@@ -186,7 +186,7 @@ BEGIN
                    c.from_state COLLATE "C" IS DISTINCT FROM c.last_to_state COLLATE "C" AS is_broken,
                    NOT k.known AS is_unknown, k.known AND %5$s AS is_illegal, %6$s AS is_mistaken,
                    coalesce(c.created_at < c.last_created_at, false) AS is_backwards, %7$s AS is_forged,
-                   %11$s AS unrecorded
+                   %11$s AS unrecorded, coalesce(c.event = 'pawl.place', false) AS is_placed, %13$s AS reason
               FROM chain c
               CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pawl.machine v
                   WHERE v.machine = $1 AND v.version = c.machine_version) AS known) k
@@ -210,10 +210,14 @@ BEGIN
                    format('its time is %%s before that of the entry before it', c.last_created_at - c.created_at)),
                ('hash_mismatch', c.is_forged, 'its hash is not that of its content and its predecessor''s hash'),
                ('redaction_missing', c.unrecorded <> '{}',
-                   format('pawl.redaction has no row for the redacted %%s', array_to_string(c.unrecorded, ', ')))
+                   format('pawl.redaction has no row for the redacted %%s', array_to_string(c.unrecorded, ', '))),
+               ('placed', c.is_placed AND c.reason IS NOT NULL, format('"%%s" has placed the row in "%%s": %%s',
+                   c.actor, c.to_state, c.reason)),
+               ('illegal_transition', c.is_placed AND c.reason IS NULL,
+                   format('it was placed in "%%s", but has no reason', c.to_state))
                ) p(problem, holds, detail)
          WHERE (c.has_gap OR c.is_broken OR c.is_unknown OR c.is_illegal OR c.is_mistaken OR c.is_backwards
-             OR c.is_forged OR c.unrecorded <> '{}') AND p.holds
+             OR c.is_forged OR c.is_placed OR c.unrecorded <> '{}') AND p.holds
          ORDER BY 3, c.sort_key, p.problem COLLATE "C"$query$,
         CASE WHEN bound.hash_chain
             THEN format(', coalesce(lag(l.hash) OVER w, %s.hash) AS last_hash', anchor.alias) END,
@@ -225,8 +229,8 @@ BEGIN
                  'c.from_state, c.to_state, c.event, '
                     'pawl._commitment(''processor'', c.processor, c.salt, c.salts), c.actor, '
                     'pawl._commitment(''correlation_id'', c.correlation_id, c.salt, c.salts), '
-                    'pawl._metadata_commitment(c.metadata, c.salt, c.salts), c.machine_version, c.created_at))',
-                        pawl._key_array('c', bound.log_key_columns))
+                    'pawl._metadata_commitment(c.metadata, c.salt, c.salts), c.machine_version, c.created_at, %s))',
+                        pawl._key_array('c', bound.log_key_columns), pawl._placed(bound, 'c'))
              ELSE 'false' END,
         anchor.alias, anchor.joined,
         CASE WHEN bound.hash_chain THEN format('redacted AS MATERIALIZED (SELECT x.key, array_agg(f) AS fields FROM '
@@ -238,7 +242,8 @@ BEGIN
              ELSE '''{}''::text[]' END,
         CASE WHEN bound.hash_chain
             THEN format('LEFT JOIN redacted d ON c.salt IS NULL AND d.key = %s',
-                pawl._key_array('c', bound.log_key_columns)) END),
+                pawl._key_array('c', bound.log_key_columns)) END,
+        pawl._placed(bound, 'c')),
         '{text,regclass,name}'::regtype[], ARRAY[bound.machine, bound.relation::oid::text, bound.state_column];
 END
 $function$;
@@ -255,7 +260,8 @@ COMMENT ON FUNCTION pawl.verify(regclass) IS
 relation: the table; null (default): all.
 Returns relation, state_column, key, problem and detail. Problems: unknown_state, log_missing, row_missing,
 log_differs, sort_key_gap, chain_broken, unknown_version, illegal_transition, most_recent, clock_backwards,
-hash_mismatch, redaction_missing, stray_owner, lease_missing, timer_missing, end_missing, audit_missing,
+hash_mismatch, redaction_missing, placed (no fault: pawl.place has put the row there), stray_owner, lease_missing, '
+'timer_missing, end_missing, audit_missing,
 audit_unfounded, audit_differs, event_missing, event_unfounded, event_differs; without relation also outbox_differs;
 not_checked if you lack SELECT or the catalog is damaged.
 Errors: 42704 no binding; 42501 permission denied; 42P01 no such table. Privileges: pawl_admin, pawl_operator,

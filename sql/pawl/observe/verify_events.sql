@@ -184,5 +184,11 @@ AS $function$
       FROM pawl.paused p
       WHERE NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation = p.relation AND b.state_column = p.state_column)
      GROUP BY p.relation, p.state_column
+    UNION ALL
+    SELECT l.log, NULL, 'orphaned_logs', 'info',
+    'no binding writes this log: its table was released, or has another log',
+           format('enforce the machine and select pawl.enable_log(..., log_name => %L), which continues it; or drop it',
+                  pawl._log_called_by(l.log))
+      FROM pawl._orphaned_logs() l(log)
 $function$;
-COMMENT ON FUNCTION pawl._health_orphans() IS 'internal: pauses that no lifecycle stands behind';
+COMMENT ON FUNCTION pawl._health_orphans() IS 'internal: pauses and logs that no binding stands behind';

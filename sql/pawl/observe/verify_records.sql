@@ -65,7 +65,8 @@ BEGIN
     RETURN QUERY SELECT format($query$
         WITH result AS (SELECT l.*, l.to_state COLLATE "C" = ANY (%4$L) AS is_success, %5$s AS given
                           FROM %2$s l
-                          WHERE l.to_state COLLATE "C" = ANY (%6$L) AND l.event IS DISTINCT FROM 'pawl.upgrade'),
+                          WHERE l.to_state COLLATE "C" = ANY (%6$L)
+                              AND coalesce(l.event, '') NOT IN ('pawl.upgrade', 'pawl.place')),
         both_sides AS (
             SELECT CASE WHEN a.transition_id IS NULL THEN %7$s ELSE %8$s END AS key,
             coalesce(a.transition_id, n.id) AS transition, a.transition_id IS NULL AND n.created_at >= $3 AS is_missing,

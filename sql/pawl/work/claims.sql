@@ -16,10 +16,11 @@ binding.
 Privileges: all roles; needs SELECT and UPDATE on the table.
 Example: SELECT * FROM pawl.claim(null::jobs, processor => ''worker 1'', batch => 100)';
 
-CREATE FUNCTION pawl.claim_keys(target anyelement, keys "any", event text DEFAULT NULL, processor text DEFAULT NULL,
+CREATE FUNCTION pawl.claim_keys(target anyelement, keys anycompatible, event text DEFAULT NULL,
+    processor text DEFAULT NULL,
     lease interval DEFAULT NULL, queue text DEFAULT NULL, state_column name DEFAULT NULL) RETURNS SETOF anyelement
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 100 AS 'MODULE_PATHNAME', 'pawl_claim_keys';
-COMMENT ON FUNCTION pawl.claim_keys(anyelement, "any", text, text, interval, text, name) IS
+COMMENT ON FUNCTION pawl.claim_keys(anyelement, anycompatible, text, text, interval, text, name) IS
 'Claims the rows with the given keys, as pawl.claim claims the next ones, and returns those that it claimed, in the
 order of their keys. A row that is not claimable, in another queue, paused, locked or missing is skipped; a row is
 claimed once however often its key is given.

@@ -9,10 +9,12 @@ DECLARE
     problem text;
 BEGIN
     IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation), NULL,
+            pawl._owner_hint(bound.relation));
     END IF;
     IF after IS NOT NULL AND NOT coalesce(pawl._owns(after), false) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', after));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', after), NULL,
+            pawl._owner_hint(after));
     END IF;
     IF after = bound.relation THEN
         PERFORM pawl.raise('22023', format('table %s cannot be its own lock parent', bound.relation));
@@ -64,7 +66,8 @@ DECLARE
     bound pawl.binding := pawl._binding(relation, state_column);
 BEGIN
     IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation), NULL,
+            pawl._owner_hint(bound.relation));
     END IF;
     IF token IS NULL THEN
         PERFORM pawl.raise('22004', 'token must not be null');
@@ -94,7 +97,8 @@ DECLARE
     problem record;
 BEGIN
     IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation), NULL,
+            pawl._owner_hint(bound.relation));
     END IF;
     IF columns IS NULL OR array_position(columns, NULL) IS NOT NULL OR array_ndims(columns) > 1 THEN
         PERFORM pawl.raise('22004', 'columns must be a list of column names', NULL, 'columns => ''{result,error}''');

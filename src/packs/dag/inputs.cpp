@@ -1,4 +1,6 @@
 // May throw and may ereport: pawl_dag._claimed, which returns claimed steps with what they work on.
+#include "packs/dag/inputs.hpp"
+
 #include <algorithm>
 
 #include "fire/plans.hpp"
@@ -9,6 +11,8 @@ extern "C" {
 }
 
 namespace pawl {
+
+namespace dag {
 
 namespace {
 
@@ -21,50 +25,15 @@ constexpr const char* parents_of_steps =
     "JOIN pawl_dag.edges e ON e.child_uuid = x.step AND e.task_uuid = x.task "
     "JOIN pawl_dag.steps p ON p.task_uuid = e.task_uuid AND p.step_uuid = e.parent_uuid";
 
-// The columns that pawl_dag._claimed returns, and what is read of a claimed step.
-enum Column {
-    task,
-    step,
-    name,
-    handler,
-    options,
-    token,
-    attempts,
-    context,
-    parents,
-    correlation,
-    traceparent,
-    tracestate
-};
-constexpr int columns = 12;
-constexpr int of_step = 7;
+using Column = ClaimedStep::Column;
+using enum ClaimedStep::Column;
 constexpr const char* step_columns[] = {"task_uuid",       "step_uuid", "name",     "handler",
                                         "handler_options", "token",     "attempts", "total_parents"};
 
 constexpr Column task_columns[] = {context, correlation, traceparent, tracestate};  // as tasks_of_steps reads them
 constexpr int of_task = lengthof(task_columns);
 
-struct Step {
-    Datum values[columns];
-    bool nulls[columns];
-    bool has_parents;
-    bool found;  // its task was
-};
-
-// A finished step that a claimed one depends on. Those of a map have a place.
-struct Parent {
-    int64 of;
-    std::string_view name;
-    bool mapped;
-    int place;
-    std::string_view state;
-    Jsonb* result;  // null: none
-};
-
-struct Steps {
-    Step* items;
-    int n;
-};
+using Steps = ClaimedSteps;
 
 // Everything below ereports and owns nothing.
 
@@ -82,31 +51,34 @@ Steps read_steps(ArrayType* claimed) {
     Datum* rows;
     Steps steps = {};
     deconstruct_array(claimed, ARR_ELEMTYPE(claimed), -1, false, TYPALIGN_DOUBLE, &rows, nullptr, &steps.n);
-    steps.items = static_cast<Step*>(palloc0(sizeof(Step) * Max(steps.n, 1)));
+    steps.items = static_cast<ClaimedStep*>(palloc0(sizeof(ClaimedStep) * Max(steps.n, 1)));
     if (steps.n == 0) return steps;
     TupleDesc descriptor = lookup_rowtype_tupdesc_copy(ARR_ELEMTYPE(claimed), -1);
-    int numbers[lengthof(step_columns)];
-    for (std::size_t i = 0; i < lengthof(step_columns); ++i) numbers[i] = SPI_fnumber(descriptor, step_columns[i]);
     for (int i = 0; i < steps.n; ++i) {
-        Step& read = steps.items[i];
         HeapTupleHeader row = DatumGetHeapTupleHeader(rows[i]);
         HeapTupleData tuple = {};
         tuple.t_len = HeapTupleHeaderGetDatumLength(row);
         tuple.t_data = row;
-        for (int column = 0; column < of_step; ++column)
-            read.values[column] = heap_getattr(&tuple, numbers[column], descriptor, &read.nulls[column]);
-        bool null;
-        read.has_parents = DatumGetInt32(heap_getattr(&tuple, numbers[of_step], descriptor, &null)) > 0;
+        read_step(&steps.items[i], &tuple, descriptor);
     }
     return steps;
 }
 
-Datum uuids(const Steps& steps, Column column, bool with_parents) {
+bool lacks_parents(const ClaimedStep& claimed) {
+    return claimed.has_parents && !claimed.knows_parents;
+}
+
+bool lacks_task(const ClaimedStep& claimed) {
+    return !claimed.found;
+}
+
+// A column of those steps that lack something; 0: none does.
+Datum uuids(const Steps& steps, Column column, bool (*lacks)(const ClaimedStep&)) {
     auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * steps.n));
     int n = 0;
     for (int i = 0; i < steps.n; ++i)
-        if (!with_parents || steps.items[i].has_parents) values[n++] = steps.items[i].values[column];
-    return PointerGetDatum(construct_array(values, n, UUIDOID, UUID_LEN, false, TYPALIGN_CHAR));
+        if (lacks(steps.items[i])) values[n++] = steps.items[i].values[column];
+    return n == 0 ? 0 : PointerGetDatum(construct_array(values, n, UUIDOID, UUID_LEN, false, TYPALIGN_CHAR));
 }
 
 // A task, by its key and the number of its row.
@@ -121,7 +93,8 @@ int by_id(const void* one, const void* other) {
 
 void add_tasks(Binding& binding, const Steps& steps) {
     Parameters parameters = {};
-    parameters.add(UUIDARRAYOID, uuids(steps, task, false));
+    parameters.add(UUIDARRAYOID, uuids(steps, task, lacks_task));
+    if (parameters.values[0] == 0) return;
     const auto n = static_cast<int>(run_planned(binding, tasks_of_steps, parameters, Order::sorted));
     SPITupleTable* rows = SPI_tuptable;
     auto* tasks = static_cast<FoundTask*>(palloc(sizeof(FoundTask) * Max(n, 1)));
@@ -129,7 +102,8 @@ void add_tasks(Binding& binding, const Steps& steps) {
     for (int i = 0; i < n; ++i) tasks[i] = {*DatumGetUUIDP(value_of(rows, i, 1, &null)), i};
     qsort(tasks, n, sizeof(FoundTask), by_id);
     for (int i = 0; i < steps.n; ++i) {
-        Step& claimed = steps.items[i];
+        ClaimedStep& claimed = steps.items[i];
+        if (claimed.found) continue;
         const FoundTask wanted = {*DatumGetUUIDP(claimed.values[task]), 0};
         const auto* found = static_cast<FoundTask*>(bsearch(&wanted, tasks, n, sizeof(FoundTask), by_id));
         claimed.found = found != nullptr;
@@ -196,8 +170,9 @@ void push_parent(JsonbParseState** to, const Parent* same, int n) {
     pushJsonbValue(to, WJB_END_OBJECT, nullptr);
 }
 
-// The object of parents that are sorted by name.
-Datum object_of(const Parent* sorted, int n) {
+}  // namespace
+
+Datum parents_object(const Parent* sorted, int n) {
     JsonbParseState* to = nullptr;
     pushJsonbValue(&to, WJB_BEGIN_OBJECT, nullptr);
     for (int first = 0, end = 0; first < n; first = end) {
@@ -206,6 +181,8 @@ Datum object_of(const Parent* sorted, int n) {
     }
     return JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&to, WJB_END_OBJECT, nullptr)));
 }
+
+namespace {
 
 Parent* read_parents(SPITupleTable* table, int n) {
     auto* found = static_cast<Parent*>(MemoryContextAllocHuge(CurrentMemoryContext, sizeof(Parent) * Max(n, 1)));
@@ -226,35 +203,56 @@ Parent* read_parents(SPITupleTable* table, int n) {
 }
 
 void add_parents(Binding& binding, const Steps& steps) {
-    bool any = false;
-    for (int i = 0; i < steps.n; ++i) any |= steps.items[i].has_parents;
     int n = 0;
     Parent* found = nullptr;
-    if (any) {
-        Parameters parameters = {};
-        parameters.add(UUIDARRAYOID, uuids(steps, task, true));
-        parameters.add(UUIDARRAYOID, uuids(steps, step, true));
+    Parameters parameters = {};
+    parameters.add(UUIDARRAYOID, uuids(steps, task, lacks_parents));
+    if (parameters.values[0] != 0) {
+        parameters.add(UUIDARRAYOID, uuids(steps, step, lacks_parents));
         n = static_cast<int>(run_planned(binding, parents_of_steps, parameters, Order::sorted));
         found = read_parents(SPI_tuptable, n);
     }
-    const Datum none = object_of(nullptr, 0);
+    const Datum none = parents_object(nullptr, 0);
     int64 number = 0;
     for (int i = 0, first = 0; i < steps.n; ++i) {
         int end = first;
+        if (steps.items[i].knows_parents) continue;
         if (steps.items[i].has_parents)
             for (++number; end < n && found[end].of == number;) ++end;
-        steps.items[i].values[parents] = end > first ? object_of(found + first, end - first) : none;
+        steps.items[i].values[parents] = end > first ? parents_object(found + first, end - first) : none;
         first = end;
     }
 }
 
-void return_steps(FunctionCallInfo fcinfo, Binding& binding, ArrayType* claimed) {
-    ReturnSetInfo* result = pg::materialize(fcinfo);
-    const Steps steps = read_steps(claimed);
-    if (steps.n == 0) return;
-    SPI_connect();
+}  // namespace
+
+void read_step(ClaimedStep* read, HeapTuple row, TupleDesc descriptor) {
+    auto value = [&](const char* name, bool* null) {
+        const int number = SPI_fnumber(descriptor, name);
+        if (number <= 0) elog(ERROR, "column \"%s\" of table \"steps\" does not exist", name);
+        return heap_getattr(row, number, descriptor, null);
+    };
+    for (int column = 0; column < ClaimedStep::of_step; ++column)
+        read->values[column] = value(step_columns[column], &read->nulls[column]);
+    bool null;
+    read->has_parents = DatumGetInt32(value(step_columns[ClaimedStep::of_step], &null)) > 0;
+}
+
+void add_inputs(Binding& binding, const ClaimedSteps& steps) {
     add_tasks(binding, steps);
     add_parents(binding, steps);
+}
+
+}  // namespace dag
+
+namespace {
+
+void return_steps(FunctionCallInfo fcinfo, Binding& binding, ArrayType* claimed) {
+    ReturnSetInfo* result = pg::materialize(fcinfo);
+    const dag::ClaimedSteps steps = dag::read_steps(claimed);
+    if (steps.n == 0) return;
+    SPI_connect();
+    dag::add_inputs(binding, steps);
     for (int i = 0; i < steps.n; ++i)
         if (steps.items[i].found)
             tuplestore_putvalues(result->setResult, result->setDesc, steps.items[i].values, steps.items[i].nulls);

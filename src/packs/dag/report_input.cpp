@@ -1,5 +1,7 @@
 // May throw and may ereport: reads the reports of workers. What is invalid in them raises no error, but is told as the
 // problem of its element.
+#include "packs/dag/report_input.hpp"
+
 #include "fire/plans.hpp"
 #include "fire/target.hpp"
 #include "pg/json.hpp"
@@ -10,6 +12,9 @@ extern "C" {
 }
 
 namespace pawl {
+
+using dag::Element;
+using dag::Elements;
 
 namespace {
 
@@ -29,39 +34,27 @@ bool has_member(const JsonbValue& value, std::string_view key) {
                nullptr;
 }
 
-// An element of a report, with the columns of pawl_dag._reported.
-struct Element {
-    enum Column { n, task, step, token, failed, result, error, permanent, wait, problem, columns };
-    Datum values[columns];
-    bool nulls[columns];
+bool read_key(Element* element, Element::Column column, const JsonbValue& value) {
+    auto* uuid = static_cast<pg_uuid_t*>(palloc(sizeof(pg_uuid_t)));
+    if (!pg::read_uuid(pg::scalar_text(value), uuid)) return false;
+    element->set(column, UUIDPGetDatum(uuid));
+    return true;
+}
 
-    void set(Column column, Datum value) {
-        values[column] = value;
-        nulls[column] = false;
-    }
-
-    bool read_key(Column column, const JsonbValue& value) {
-        auto* uuid = static_cast<pg_uuid_t*>(palloc(sizeof(pg_uuid_t)));
-        if (!pg::read_uuid(pg::scalar_text(value), uuid)) return false;
-        set(column, UUIDPGetDatum(uuid));
-        return true;
-    }
-
-    // The wait that was asked for. Returns false if it is neither a time nor a date.
-    bool read_wait(JsonbValue asked) {
-        static constexpr Oid types[] = {JSONBOID};
-        FmgrInfo function;
-        fmgr_info(LookupFuncName(list_make2(makeString(pstrdup("pawl_dag")), makeString(pstrdup("_retry_after"))), 1,
-                                 types, false),
-                  &function);
-        LOCAL_FCINFO(call, 1);
-        InitFunctionCallInfoData(*call, &function, 1, InvalidOid, nullptr, nullptr);
-        call->args[0] = {JsonbPGetDatum(JsonbValueToJsonb(&asked)), false};
-        const Datum wait_asked = FunctionCallInvoke(call);
-        if (!call->isnull) set(wait, wait_asked);
-        return !call->isnull;
-    }
-};
+// The wait that was asked for. Returns false if it is neither a time nor a date.
+bool read_wait(Element* element, JsonbValue asked) {
+    static constexpr Oid types[] = {JSONBOID};
+    FmgrInfo function;
+    fmgr_info(LookupFuncName(list_make2(makeString(pstrdup("pawl_dag")), makeString(pstrdup("_retry_after"))), 1, types,
+                             false),
+              &function);
+    LOCAL_FCINFO(call, 1);
+    InitFunctionCallInfoData(*call, &function, 1, InvalidOid, nullptr, nullptr);
+    call->args[0] = {JsonbPGetDatum(JsonbValueToJsonb(&asked)), false};
+    const Datum wait_asked = FunctionCallInvoke(call);
+    if (!call->isnull) element->set(Element::wait, wait_asked);
+    return !call->isnull;
+}
 
 // What is wrong with the form of an element; null: nothing. Reads it.
 const char* read_element(JsonbValue value, Element* element) {
@@ -72,10 +65,10 @@ const char* read_element(JsonbValue value, Element* element) {
     const JsonbValue asked = member_of(error, "retry_after");
     const bool failed = error.type != jbvNull;
     int64 token = 0;
-    const bool has_task = element->read_key(Column::task, member_of(value, "task_uuid"));
-    const bool has_step = element->read_key(Column::step, member_of(value, "step_uuid"));
+    const bool has_task = read_key(element, Column::task, member_of(value, "task_uuid"));
+    const bool has_step = read_key(element, Column::step, member_of(value, "step_uuid"));
     const bool has_token = pg::read_digits(pg::scalar_text(member_of(value, "token")), 18, &token);
-    const bool has_wait = asked.type == jbvNull || element->read_wait(asked);
+    const bool has_wait = asked.type == jbvNull || read_wait(element, asked);
     const bool has_result = has_member(value, "result");
     if (has_token) element->set(Column::token, Int64GetDatum(token));
     element->set(Column::failed, BoolGetDatum(failed));
@@ -94,23 +87,62 @@ const char* read_element(JsonbValue value, Element* element) {
     return has_wait ? nullptr : "22023 retry_after of an error must be a number of seconds from 0 on, or a date";
 }
 
+int by_step(const void* one, const void* other) {
+    const auto& a = **static_cast<Element* const*>(one);
+    const auto& b = **static_cast<Element* const*>(other);
+    for (const Element::Column column : {Element::task, Element::step})
+        if (const int order = memcmp(DatumGetUUIDP(a.values[column]), DatumGetUUIDP(b.values[column]), UUID_LEN);
+            order != 0)
+            return order;
+    return DatumGetInt32(a.values[Element::n]) - DatumGetInt32(b.values[Element::n]);
+}
+
+}  // namespace
+
+Elements dag::read_elements(JsonbContainer* results) {
+    const int n = static_cast<int>(JsonContainerSize(results));
+    const Elements read = {static_cast<Element*>(palloc(sizeof(Element) * Max(n, 1))), n};
+    for (int i = 0; i < n; ++i) {
+        Element& element = read.items[i];
+        memset(element.nulls, true, sizeof(element.nulls));
+        element.set(Element::n, Int32GetDatum(i + 1));
+        const char* problem = read_element(*getIthJsonbValueFromContainer(results, i), &element);
+        if (problem != nullptr) element.set(Element::problem, CStringGetTextDatum(problem));
+    }
+    return read;
+}
+
+bool dag::same_id(const Element& one, const Element& other, Element::Column column) {
+    return memcmp(DatumGetUUIDP(one.values[column]), DatumGetUUIDP(other.values[column]), UUID_LEN) == 0;
+}
+
+Element** dag::sound_elements(const Elements& elements, int* n) {
+    auto** sound = static_cast<Element**>(palloc(sizeof(Element*) * Max(elements.n, 1)));
+    int found = 0;
+    for (int i = 0; i < elements.n; ++i)
+        if (elements.items[i].nulls[Element::problem]) sound[found++] = &elements.items[i];
+    if (found > 1) qsort(sound, found, sizeof(Element*), by_step);
+    *n = 0;
+    for (int i = 0; i < found; ++i)
+        if (i == 0 || !same_id(*sound[i], *sound[*n - 1], Element::task) ||
+            !same_id(*sound[i], *sound[*n - 1], Element::step))
+            sound[(*n)++] = sound[i];
+    return sound;
+}
+
+namespace {
+
 Datum read_reports(FunctionCallInfo fcinfo, JsonbContainer* results) {
     const Oid type = get_element_type(get_func_rettype(fcinfo->flinfo->fn_oid));
     TupleDesc descriptor = lookup_rowtype_tupdesc(type, -1);
     if (descriptor->natts != Element::columns || !JsonContainerIsArray(results))
         elog(ERROR, "a report must be an array, and its elements are of type pawl_dag._reported");
-    const int n = static_cast<int>(JsonContainerSize(results));
-    auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * Max(n, 1)));
-    for (int i = 0; i < n; ++i) {
-        Element element;
-        memset(element.nulls, true, sizeof(element.nulls));
-        element.set(Element::n, Int32GetDatum(i + 1));
-        const char* problem = read_element(*getIthJsonbValueFromContainer(results, i), &element);
-        if (problem != nullptr) element.set(Element::problem, CStringGetTextDatum(problem));
-        elements[i] = HeapTupleGetDatum(heap_form_tuple(descriptor, element.values, element.nulls));
-    }
+    const Elements read = dag::read_elements(results);
+    auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * Max(read.n, 1)));
+    for (int i = 0; i < read.n; ++i)
+        elements[i] = HeapTupleGetDatum(heap_form_tuple(descriptor, read.items[i].values, read.items[i].nulls));
     ReleaseTupleDesc(descriptor);
-    return PointerGetDatum(construct_array(elements, n, type, -1, false, TYPALIGN_DOUBLE));
+    return PointerGetDatum(construct_array(elements, read.n, type, -1, false, TYPALIGN_DOUBLE));
 }
 
 }  // namespace

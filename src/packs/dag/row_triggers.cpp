@@ -125,6 +125,11 @@ bool runs_sql() {
     return pg::answer_of("pawl_dag", "_runs_sql");
 }
 
+// A worker's report completes the step in one write, if the same transaction reads it: by two transitions.
+bool completes_by_report(const StepUpdate& step) {
+    return step.was("in_progress") && step.is("complete");
+}
+
 bool is_operators(const StepUpdate& step) {
     return step.changes_state() && (step.is("cancelled") || step.is("resolved_manually") || step.was("error") ||
                                     (step.is("complete") && !step.was("enqueued_for_orchestration")));
@@ -150,7 +155,7 @@ HeapTuple check_step(const StepUpdate& step, HeapTuple row, TupleDesc descriptor
     if (!orchestrated && writes_kept(step)) step.fire("_step_by_sql");
     if (needs_condition(step)) step.fire("_needs_condition");
     if (!orchestrated && is_enqueued(step)) step.fire("_enqueued_by_sql");
-    if (is_operators(step)) step.fire("_operators_only");
+    if (is_operators(step) && !(orchestrated && completes_by_report(step))) step.fire("_operators_only");
     return entered(step, row, descriptor);
 }
 

@@ -1,14 +1,17 @@
 // Constants. The statements of a turn of the orchestrator, in their order. All run with search_path pg_catalog.
 #pragma once
 
+#include "fire/plans.hpp"
+
 namespace pawl::dag {
 
 // Tasks to pick, and what is read of them.
-#define PICKED                                                                                             \
+#define READ                                                                                               \
     "SELECT t.task_uuid, t.ctid, t.state, t.failure_policy = 'block', t.evaluate, t.steps_cancelled > 0, " \
     "t.steps_total, t.steps_ready, t.steps_in_flight, t.steps_waiting, t.steps_failed, "                   \
-    "t.steps_satisfied + t.steps_cancelled FROM pawl_dag.tasks t WHERE (t.processor_uuid IS NULL OR "      \
-    "t.processor_uuid = pawl_dag.engine()) AND "
+    "t.steps_satisfied + t.steps_cancelled, "
+#define UNOWNED "(t.processor_uuid IS NULL OR t.processor_uuid = pawl_dag.engine()) AND "
+#define PICKED READ "true FROM pawl_dag.tasks t WHERE " UNOWNED
 #define TROUBLED "ARRAY(SELECT r.task_uuid FROM pawl_dag.troubles r WHERE r.again_at > clock_timestamp())"
 #define REPORTED(step) \
     "(" step ".state = 'enqueued_for_orchestration' OR " step ".state = 'enqueued_as_error_for_orchestration')"
@@ -18,6 +21,23 @@ inline constexpr const char* pick_reported =
         "s") " AND s.task_uuid <> ALL (" TROUBLED
              ") ORDER BY s.task_uuid LIMIT $1 * 8)) "
              "ORDER BY t.task_uuid LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED";
+
+// The same, and tasks of which a worker reports steps itself, with whether each has other results, and whether a
+// trouble is over.
+#define TOLD "t.context, t.correlation_id, t.traceparent, t.tracestate "
+inline constexpr const char* pick_with_own =
+    READ "t.task_uuid = ANY (r.reported), r.over, " TOLD
+         "FROM (SELECT ARRAY(SELECT s.task_uuid FROM pawl_dag.steps s WHERE " REPORTED(
+             "s") " AND s.task_uuid <> ALL (" TROUBLED ") ORDER BY s.task_uuid LIMIT $1 * 8) AS reported, " TROUBLED
+                  " AS troubled, EXISTS (SELECT FROM pawl_dag.troubles o WHERE o.again_at <= clock_timestamp()) AS "
+                  "over OFFSET 0) r "
+                  "CROSS JOIN pawl_dag.tasks t WHERE " UNOWNED
+                  "t.task_uuid = ANY ($2 || r.reported) AND t.task_uuid <> ALL (r.troubled) "
+                  "ORDER BY t.task_uuid = ANY ($2) DESC, t.task_uuid LIMIT $1 + $3 FOR NO KEY UPDATE OF t SKIP LOCKED";
+
+// The same if there are no other results, and no troubles.
+inline constexpr const char* pick_own = READ "false, false, " TOLD "FROM pawl_dag.tasks t WHERE " UNOWNED
+                                             "t.task_uuid = ANY ($1) FOR NO KEY UPDATE SKIP LOCKED";
 
 inline constexpr const char* pick_changed =
     PICKED "t.evaluate AND t.task_uuid <> ALL (" TROUBLED
@@ -64,6 +84,56 @@ inline constexpr const char* count_down_one =
     "RETURNING c.task_uuid, c.state = 'enqueued' AND w.was = 'pending', "
     "c.state = 'pending' AND c.unsatisfied_parents = 0";
 
+// The same, for a worker that also claims: children that belong to its claim are started in the same write. These are
+// of its queue, precede what waits there, and have no timeout, which would cut the lease afterwards. Parameters from
+// the fourth on: the queue, how many, the ranks of what waits (negative and ascending; the second time each with the
+// next greater number), their tasks, and whether the queue is known not to be paused.
+#define MAY_START                                                                                                   \
+    "f.goes_on AND o.state = 'pending' AND o.unsatisfied_parents = f.n AND o.namespace = $4 AND o.timeout IS NULL " \
+    "AND o.next_retry_at IS NULL AND ($9 OR NOT EXISTS (SELECT FROM pawl.paused p "                                 \
+    "WHERE p.relation = 'pawl_dag.steps'::regclass AND p.state_column = 'state' AND (p.queue IS NULL OR "           \
+    "p.queue = $4) AND (p.until IS NULL OR p.until > clock_timestamp())))"
+// How many of the steps that wait precede a child: those of a higher rank, and of the same rank those of its task and
+// of tasks before it.
+#define WAITING_BEFORE                                        \
+    "width_bucket(- m.rank, $7) + width_bucket(m.task_uuid, " \
+    "($8)[width_bucket(- m.rank, $7) + 1 : width_bucket(- m.rank, $6)])"
+#define START(children)                                                                                            \
+    "UPDATE pawl_dag.steps c SET unsatisfied_parents = c.unsatisfied_parents - w.n, state = CASE WHEN w.goes_on "  \
+    "AND c.state = 'pending' AND c.unsatisfied_parents = w.n THEN CASE WHEN w.starts AND c.next_retry_at IS NULL " \
+    "THEN 'in_progress' ELSE 'enqueued' END ELSE c.state END FROM (SELECT m.*, m.may_start AND row_number() "      \
+    "OVER (PARTITION BY m.may_start ORDER BY m.rank DESC, m.task_uuid, m.child_uuid) + " WAITING_BEFORE            \
+    " <= $5 AS starts FROM (SELECT f.*, o.state AS was, o.rank, " MAY_START " AS may_start FROM " children         \
+    " f JOIN pawl_dag.steps o ON o.task_uuid = f.task_uuid AND o.step_uuid = f.child_uuid) m) w "                  \
+    "WHERE c.task_uuid = w.task_uuid AND c.step_uuid = w.child_uuid RETURNING c.task_uuid, "                       \
+    "c.state = 'enqueued' AND w.was = 'pending', c.state = 'pending' AND c.unsatisfied_parents = 0, "              \
+    "c.state = 'in_progress' AND w.was = 'pending', c.step_uuid, c.name, c.handler, c.handler_options, c.token, "  \
+    "c.attempts, c.total_parents, c.rank"
+
+inline constexpr const char* start_many = START(
+    "(SELECT e.task_uuid, e.child_uuid, count(*)::integer AS n, bool_and(x.goes_on) AS goes_on "
+    "FROM unnest($1, $2, $3) x(task, step, goes_on) JOIN pawl_dag.edges e ON e.task_uuid = x.task "
+    "AND e.parent_uuid = x.step GROUP BY e.task_uuid, e.child_uuid)");
+inline constexpr const char* start_one = START(
+    "(SELECT e.task_uuid, e.child_uuid, 1 AS n, $3 AS goes_on FROM pawl_dag.edges e "
+    "WHERE e.task_uuid = $1 AND e.parent_uuid = $2)");
+
+// What a worker reports, in the version in which its step completes if its task is in the turn. What makes a step its
+// own stands in a CASE: as a condition it would imply that of the index of leases, which seems the smallest where no
+// step is leased when statistics are made, and has a dead entry for each step since.
+#define REPORT(source)                                                                                           \
+    "UPDATE pawl_dag.steps s SET state = CASE WHEN r.failed THEN 'enqueued_as_error_for_orchestration' "         \
+    "WHEN r.completes THEN 'complete' ELSE 'enqueued_for_orchestration' END, "                                   \
+    "result = CASE WHEN r.failed THEN s.result ELSE r.result END, error = CASE WHEN r.failed THEN r.error END, " \
+    "permanent = CASE WHEN r.failed THEN r.permanent ELSE s.permanent END, "                                     \
+    "backoff_request = CASE WHEN r.failed THEN r.wait ELSE s.backoff_request END FROM " source                   \
+    " r(n, task, step, token, failed, result, error, permanent, wait, completes) "                               \
+    "WHERE s.task_uuid = r.task AND s.step_uuid = r.step AND CASE WHEN s.state = 'in_progress' "                 \
+    "THEN s.token = r.token AND s.worker_uuid::text = lower($11) AND s.lease_until > clock_timestamp() "         \
+    "ELSE false END RETURNING r.n, s.name, s.map_of, s.result"
+inline constexpr RowsStatement report_steps = {REPORT("unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"),
+                                               REPORT("(SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10)")};
+
 // A task that something else in this transaction has written since it was locked is evaluated again. The parameters are
 // arrays, or the values of one task.
 #define COUNTED(place, blocked, ready, in_flight, waiting, failed, satisfied)                     \
@@ -89,8 +159,15 @@ inline constexpr const char* count_task = "UPDATE pawl_dag.tasks t SET " OF_ONE;
 #undef OF_ONE
 #undef OF_MANY
 #undef COUNTED
+#undef REPORT
+#undef START
+#undef WAITING_BEFORE
+#undef MAY_START
 #undef REPORTED
 #undef TROUBLED
 #undef PICKED
+#undef UNOWNED
+#undef TOLD
+#undef READ
 
 }  // namespace pawl::dag

@@ -1,6 +1,7 @@
 // May ereport; owns nothing. See flows.hpp.
 #include "packs/saga/flows.hpp"
 
+#include "pg/find_by_id.hpp"
 #include "pg/spi.hpp"
 
 namespace pawl::saga {
@@ -21,16 +22,7 @@ constexpr RowsStatement flows_locked = {MANY " FOR NO KEY UPDATE", ONE " FOR NO 
 }  // namespace
 
 Flow* Flows::find(const pg_uuid_t& id) const {
-    for (int low = 0, high = n; low < high;) {
-        const int middle = (low + high) / 2;
-        const int order = memcmp(&items[middle].id, &id, UUID_LEN);
-        if (order == 0) return &items[middle];
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return nullptr;
+    return find_by_id(items, n, id);
 }
 
 Flows read_flows(Datum keys, Rows rows, Binding& plans) {

@@ -51,6 +51,9 @@ TEST(Records, LinesThatEndWithCarriageReturnsAloneAreToldNotLost) {
     EXPECT_EQ(split("{\"a\": 1}\r{\"a\": 2}", {.format = RecordFormat::ndjson}), Lines{told});
     EXPECT_EQ(split("a\n1\r2\n", {}),
               (Lines{"1:a", "broken: line 2 has a carriage return in it: lines end with LF or CR LF"}));
+    EXPECT_EQ(split("\"x\na\rb\n", {}),
+              (Lines{"1:\"x!a quote is not closed",
+                     "broken: line 2 has a carriage return in it: lines end with LF or CR LF"}));
     EXPECT_EQ(split("a\r\n\"x\ry\"\r\n\r\nb", {}, {2, 3}), (Lines{"1:a", "2:\"x\ry\"", "4:b"}));
 }
 

@@ -1,0 +1,66 @@
+#!/usr/bin/python3
+# Django: a model, and a validation error made of a rejected state change as docs/drivers.md shows.
+import django
+from django.conf import settings
+from django.core.exceptions import ValidationError
+
+from tap import DATABASE, DOC, end, equal, fixture, ok, raised
+
+settings.configure(DATABASES={"default": {
+    "ENGINE": "django.db.backends.postgresql", "NAME": DATABASE,
+    "OPTIONS": {"options": "-c search_path=django,public"}}}, USE_TZ=True)
+django.setup()
+from django.db import IntegrityError, connection, models, transaction
+
+
+class Order(models.Model):
+    id = models.BigAutoField(primary_key=True)
+    state = models.TextField()
+    note = models.TextField()
+
+    class Meta:
+        app_label = "shop"
+        db_table = "orders"
+        managed = False
+
+
+def save_state(order):
+    try:
+        with transaction.atomic():
+            order.save(update_fields=["state"])
+    except IntegrityError as error:
+        diag = error.__cause__.diag
+        if not (diag.constraint_name or "").endswith("_machine"):
+            raise
+        raise ValidationError({diag.column_name: [diag.message_primary, diag.message_hint]})
+
+
+def ask(statement, *values):
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return cursor.fetchone()[0]
+
+
+fixture("django")
+order = Order.objects.get(pk=1)
+order.state = "paid"
+order.save()
+equal(Order.objects.get(pk=1).state, "paid", "a model changes its state")
+equal(ask("select pawl.fire('orders', %s, %s)", 1, "send"), "sent", "fire takes an integer key")
+equal(ask("select pawl.fire('docs', %s, 'pay')", DOC), "paid", "fire takes the text of a UUID")
+equal(ask("select pawl.fire('orders', %s, events => %s)", 2, ["pay", "send"]), "sent", "fire takes a list of events")
+equal(ask("select count(*) from pawl.history('orders', %s)", 2), 3, "history takes a key")
+order = Order.objects.get(pk=3)
+order.state = "sent"
+error = raised(IntegrityError, order.save, "a rejected state change is an IntegrityError")
+equal((error.__cause__.pgcode, error.__cause__.diag.constraint_name), ("23514", "orders_state_machine"),
+      "its SQLSTATE and constraint")
+error = raised(ValidationError, lambda: save_state(order), "which becomes a validation error")
+equal(list(error.message_dict), ["state"], "of the state column")
+ok("pay" in error.message_dict["state"][1], "with the HINT of what is possible", error.message_dict)
+with transaction.atomic():
+    ask("select pawl.set_context(processor => %s)", "web")
+    Order.objects.filter(pk=4).update(state="paid")
+equal(ask("select processor from pawl.history('orders', %s) order by sort_key desc", 4), "web",
+      "the context of a transaction is recorded")
+end()

@@ -1,0 +1,7 @@
+#!/usr/bin/python3
+# psycopg 3: parameters are sent to the server, and texts without a type.
+import psycopg
+
+from calls import calls
+
+calls(psycopg, "psycopg3", lambda error: error.sqlstate)

@@ -1,0 +1,62 @@
+#!/usr/bin/ruby
+# ActiveRecord: a model, and functions by exec_query with its binds.
+require 'active_record'
+
+$count = 0
+$failed = false
+def ok(passed, name, seen = nil)
+  $count += 1
+  unless passed
+    $failed = true
+    warn "# have: #{seen.inspect}"
+  end
+  puts "#{passed ? 'ok' : 'not ok'} #{$count} - #{name}"
+end
+
+def equal(have, want, name)
+  ok(have == want, name, have)
+end
+
+database = 'pawl_clients'
+system('psql', '-X', '-q', '-d', database, '-v', 'client=activerecord', '-f', File.join(__dir__, '..', 'fixture.sql'),
+       exception: true)
+ActiveRecord::Base.establish_connection(
+  adapter: 'postgresql', database: database, host: ENV['PGHOST'], port: ENV['PGPORT'], username: ENV['PGUSER'],
+  schema_search_path: 'activerecord,public'
+)
+
+class Order < ActiveRecord::Base; end
+
+def ask(statement, *values)
+  type = ActiveRecord::Type::Value.new
+  binds = values.map { |value| ActiveRecord::Relation::QueryAttribute.new('', value, type) }
+  Order.connection.exec_query(statement, 'SQL', binds).rows[0][0]
+end
+
+Order.find(1).update!(state: 'paid')
+equal(Order.find(1).state, 'paid', 'a model changes its state')
+equal(ask("select pawl.fire('orders', $1, $2)", 1, 'send'), 'sent', 'fire takes an integer key')
+equal(ask("select pawl.fire('orders', $1, $2)", '2', 'pay'), 'paid', 'fire takes the text of a key')
+equal(ask("select pawl.fire('docs', $1, 'pay')", '6ecd8c99-4036-403d-bf84-cf8400f67836'), 'paid', 'fire takes a UUID')
+equal(ask("select pawl.fire('orders', $1, events => $2)", 3, '{pay,send}'), 'sent', 'fire takes a list of events')
+equal(ask("select count(*) from pawl.history('orders', $1)", 3), 3, 'history takes a key')
+error = begin
+  Order.find(4).update!(state: 'sent')
+  nil
+rescue ActiveRecord::StatementInvalid => e
+  e
+end
+ok(!error.nil?, 'a rejected state change is a StatementInvalid')
+result = error.cause.result
+equal([PG::PG_DIAG_SQLSTATE, PG::PG_DIAG_COLUMN_NAME, PG::PG_DIAG_CONSTRAINT_NAME].map { |f| result.error_field(f) },
+      %w[23514 state orders_state_machine], 'its SQLSTATE, column and constraint')
+ok(error.cause.is_a?(PG::CheckViolation), 'its cause is a PG::CheckViolation', error.cause.class)
+ok(result.error_field(PG::PG_DIAG_MESSAGE_HINT).include?('pay'), 'its HINT lists what is possible')
+Order.transaction do
+  ask('select pawl.set_context(processor => $1)', 'web')
+  Order.find(5).update!(state: 'paid')
+end
+equal(ask("select processor from pawl.history('orders', $1) order by sort_key desc", 5), 'web',
+      'the context of a transaction is recorded')
+puts "1..#{$count}"
+exit($failed ? 1 : 0)
