@@ -9,7 +9,7 @@ use PawlTest;
 use PawlPrograms;
 use Test::More;
 
-our @EXPORT = qw(workflows begin_tasks told_worker publisher log_has all_done once);
+our @EXPORT = qw(workflows begin_tasks begin_unpublished told_worker publisher log_has all_done once);
 
 # In a cluster with pawl_dag: three steps in a row, whose events go to the outbox.
 sub workflows
@@ -32,6 +32,17 @@ sub begin_tasks
 	$begun += $n;
 	$node->safe_psql('postgres', "select pawl_dag.start_tasks('row', array(select jsonb_build_object('n', g) from "
 		. "generate_series($first, $begun) g))");
+	return;
+}
+
+# While no daemon runs: tasks whose first steps are enqueued, so that the first read of a publisher finds them all.
+sub begin_unpublished
+{
+	my ($node, $n) = @_;
+	begin_tasks($node, $n);
+	$node->safe_psql('postgres', 'select pawl_dag.orchestrate(1000)');
+	wait_until(sub { one($node,
+		q{begin; select count(*) from pawl.read_claimable('publisher', 1000); rollback}) == $n }, 'events to be read');
 	return;
 }
 

@@ -82,7 +82,7 @@ like($worker->{out}, qr/, 0 by message$/m, 'it got no message');
 my $proxy = FaultProxy->new($node->host . '/.s.PGSQL.' . $node->port);
 $node->safe_psql('postgres', q{select pawl.pause('pawl_dag.steps')});
 is(messages(), 0, 'no messages yet');
-begin_tasks($node, 30);
+begin_unpublished($node, 30);
 $proxy->arm([ 'COMMIT', 'before', 'cut' ]);
 $daemon = publisher($node, \%settings, through => $proxy->through);
 log_has($daemon, qr/published.*30/);

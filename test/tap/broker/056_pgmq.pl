@@ -76,7 +76,7 @@ $node->safe_psql('postgres', "drop trigger lose on pgmq.q_$queue");
 my $proxy = FaultProxy->new($node->host . '/.s.PGSQL.' . $node->port);
 is(end_program($daemon, 'TERM'), 0, 'pawld ends well');
 $node->safe_psql('postgres', q{select pawl.pause('pawl_dag.steps')});
-begin_tasks($node, 30);
+begin_unpublished($node, 30);
 $proxy->arm([ 'COMMIT', 'before', 'cut' ]);
 $daemon = publisher($node, \%settings, through => $proxy->through);
 log_has($daemon, qr/published.*30/);
