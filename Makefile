@@ -41,7 +41,8 @@ build: ## compile the module and join the install scripts, all under build/
 programs: ## compile the client library, the daemon pawld and the command line pawl, under build/programs
 	@scripts/install-packages programs
 	@mkdir -p build
-	@cmake -S . -B build/programs -DPAWL_PROGRAMS=ON >build/programs.log 2>&1 || { cat build/programs.log; exit 1; }
+	@cmake -S . -B build/programs -DPAWL_PROGRAMS=ON -DPAWL_CORE='$(wildcard $(CURDIR)/build/module/obj)' \
+		>build/programs.log 2>&1 || { cat build/programs.log; exit 1; }
 	@cmake --build build/programs -j$(JOBS) 2>&1 | tee build/programs.log | \
 		sed -nu -E 's/^\[ *[0-9]+%\] Building CXX object .*\.dir\/(.*)\.o$$/  compile  \1/p'; \
 	    [ $${PIPESTATUS[0]} -eq 0 ] || { cat build/programs.log; exit 1; }

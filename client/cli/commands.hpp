@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include <pawl/connection.hpp>
@@ -12,7 +13,8 @@
 
 namespace pawl::cli {
 
-enum ExitCode { fine = 0, findings = 1, usage = 2, rejected = 3, no_connection = 4 };
+// With --exit-code, `changes` is 2 and everything that is neither `fine` nor `changes` is 1.
+enum ExitCode { fine = 0, findings = 1, usage = 2, rejected = 3, no_connection = 4, changes = 5 };
 
 struct Program {
     Command app;
@@ -22,13 +24,20 @@ struct Program {
 
     // Makes `body` run, with a connection, when the command is given. It returns the exit code.
     void run(Command* command, std::function<int(pqxx::connection&)> body);
+
+    // The same for a command that may need no connection, and else makes it by open().
+    void run_alone(Command* command, std::function<int()> body);
+    std::unique_ptr<pqxx::connection> open() const;
 };
 
-void add_machine_commands(Program& program);   // define, check, diagram, history, audit, verify, health
-void add_task_commands(Program& program);      // start, list, show, follow, export, template, import
-void add_operator_commands(Program& program);  // retry, cancel, resolve, give-up
-void add_bulk_commands(Program& program);      // bulk submit, status, errors, export, retry, ...
-void add_saga_commands(Program& program);      // saga define, run, show, follow, revert, jobs, ...
+void add_lifecycle_commands(Program& program);  // plan, apply, sql
+void add_diff_commands(Program& program);       // diff, watch
+void add_row_commands(Program& program);        // enforce, upgrade, release, fire, available
+void add_machine_commands(Program& program);    // define, check, diagram, history, audit, verify, health
+void add_task_commands(Program& program);       // start, list, show, follow, export, template, import
+void add_operator_commands(Program& program);   // retry, cancel, resolve, give-up
+void add_bulk_commands(Program& program);       // bulk submit, status, errors, export, retry, ...
+void add_saga_commands(Program& program);       // saga define, run, show, follow, revert, jobs, ...
 
 // The whole of a file; - is standard input.
 std::string read_file(const std::string& name);

@@ -10,6 +10,7 @@ namespace {
 
 struct Arguments {
     std::string first, second, file;
+    std::vector<std::string> rest;
 };
 
 using Shared = std::shared_ptr<Arguments>;
@@ -66,7 +67,7 @@ void add_diagram(Program& program) {
 // Of a table's row, of a task, or of one of its steps.
 constexpr const char* history_statement =
     "SELECT sort_key, from_state, to_state, event, processor, actor, created_at, metadata FROM "
-    "pawl.history($1::regclass, $2::text)";
+    "pawl.history($1::regclass, ";
 constexpr const char* step_history_statement =
     "SELECT h.sort_key, h.from_state, h.to_state, h.event, h.processor, h.actor, h.created_at, h.metadata"
     "  FROM pawl_dag.steps s CROSS JOIN LATERAL pawl.history('pawl_dag.steps', row(s.task_uuid, s.step_uuid)) h"
@@ -78,20 +79,32 @@ constexpr const char* task_audit_statement =
     "  FROM pawl_dag.step_results r WHERE r.task_uuid = $1::uuid AND ($2 = '' OR r.name = $2 OR r.step_uuid::text = $2)"
     " ORDER BY r.recorded_at, r.transition_id";
 
+// Of a row: a key of several columns is an array of texts, which the server reads by their types.
+sql::Rows history_of_row(pqxx::connection& connection, const Arguments& given) {
+    const std::string statement = history_statement;
+    if (given.rest.empty())
+        return sql::run_alone(connection, statement + "$2::text)", given.file.empty() ? "pawl_dag.tasks" : given.file,
+                              given.first);
+    std::vector<std::string> key{given.first};
+    key.insert(key.end(), given.rest.begin(), given.rest.end());
+    return sql::run_alone(connection, statement + "$2::text[])", given.file, sql::text_array(key));
+}
+
 void add_history(Program& program) {
     auto given = std::make_shared<Arguments>();
     auto* command = program.app.add_subcommand("history", "what a task, a step or any row went through");
     command->add_option("key", given->first, "a task's id; with --table the row's key")->required();
-    command->add_option("step", given->second, "a step of the task, by its name or id");
+    command->add_option("step", given->rest,
+                        "a step of the task, by its name or id; with --table the other columns of the key");
     command->add_option("--table", given->file, "an enforced table; default: tasks");
     program.run(command, [&program, given](pqxx::connection& connection) {
-        const auto rows = given->second.empty()
-                              ? sql::run_alone(connection, history_statement,
-                                               given->file.empty() ? "pawl_dag.tasks" : given->file, given->first)
-                              : sql::run_alone(connection, step_history_statement, given->first, given->second);
+        const bool of_step = given->file.empty() && !given->rest.empty();
+        if (of_step && given->rest.size() > 1) usage_error("step", "is one step");
+        const auto rows = of_step ? sql::run_alone(connection, step_history_statement, given->first, given->rest[0])
+                                  : history_of_row(connection, *given);
         if (rows.empty())
             throw Error("P0002", "no log entry exists for " + given->first +
-                                     (given->second.empty() ? "" : ", step \"" + given->second + "\""));
+                                     (of_step ? ", step \"" + given->rest[0] + "\"" : ""));
         return show(program, rows);
     });
 }

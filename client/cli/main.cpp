@@ -1,4 +1,5 @@
 // pawl: machines and workflows from the command line.
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -17,16 +18,18 @@
 namespace pawl::cli {
 
 void Program::run(Command* command, std::function<int(pqxx::connection&)> body) {
-    command->callback([this, body = std::move(body)] {
-        chosen = [this, body] {
-            if (has_password(connection.target))
-                throw Error(
-                    "",
+    run_alone(command, [this, body = std::move(body)] { return body(*open()); });
+}
+
+void Program::run_alone(Command* command, std::function<int()> body) {
+    command->callback([this, body = std::move(body)] { chosen = body; });
+}
+
+std::unique_ptr<pqxx::connection> Program::open() const {
+    if (has_password(connection.target))
+        throw Error("",
                     "every user of the machine can read a password in a flag: use PGPASSFILE, PGSERVICE or PGPASSWORD");
-            const auto connected = connect(connection);
-            return body(*connected);
-        };
-    });
+    return connect(connection);
 }
 
 std::string read_file(const std::string& name) {
@@ -163,14 +166,41 @@ void add_commands(Program& program) {
     program.app.app()->failure_message(usage_problem);
     program.app.app()->set_version_flag("--version", "pawl " PAWL_VERSION, "print the version and exit");
     add_settings(program);
+    add_group(program, "Lifecycles as files",
+              [](Program& all) { add_lifecycle_commands(all), add_diff_commands(all); });
     add_group(program, "Machines and logs", add_machine_commands);
+    add_group(program, "Tables and rows", add_row_commands);
     add_group(program, "Workflows (pawl_dag)", add_task_commands);
     add_group(program, "Operators of workflows", add_operator_commands);
     add_group(program, "Other packs", [](Program& all) { add_bulk_commands(all), add_saga_commands(all); });
     add_group(program, "The programs", [](Program& all) { add_settings_command(all), add_completion(all); });
     program.app.app()->footer(
         "Exit status: 0 success; 1 a finding; 2 usage, or a file that cannot be read or written;\n"
-        "3 rejected by the database; 4 no connection.");
+        "3 rejected by the database; 4 no connection. With --exit-code: 0 no change, 2 changes, 1 an error.");
+}
+
+int run(Program& program, int argc, char** argv) {
+    CLI::App& app = *program.app.app();
+    try {
+        app.parse(argc, argv);
+        return program.chosen();
+    } catch (const CLI::ParseError& problem) {
+        return app.exit(problem) == 0 ? fine : usage;  // which prints it
+    } catch (const ConnectionLost& problem) {
+        std::cerr << "pawl: " << message_of(Error("", problem.what())) << '\n';  // its code is the library's own
+        return no_connection;
+    } catch (const Error& problem) {
+        std::cerr << "pawl: " << message_of(problem) << '\n';
+        return problem.sqlstate().empty() ? usage : rejected;
+    } catch (const std::exception& problem) {
+        std::cerr << "pawl: " << without_passwords(problem.what()) << '\n';
+        return usage;
+    }
+}
+
+// As terraform and others have it, so that a script can tell changes from errors.
+int detailed(int code) {
+    return code == changes ? 2 : code == fine ? 0 : 1;
 }
 
 }  // namespace
@@ -182,19 +212,7 @@ int main(int argc, char** argv) {
     Program program{.app = Command(&app)};
     program.output.colours = ::isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
     add_commands(program);
-    try {
-        app.parse(argc, argv);
-        return program.chosen();
-    } catch (const CLI::ParseError& problem) {
-        return app.exit(problem) == 0 ? fine : usage;  // which prints it
-    } catch (const pawl::ConnectionLost& problem) {
-        std::cerr << "pawl: " << message_of(pawl::Error("", problem.what())) << '\n';  // its code is the library's own
-        return no_connection;
-    } catch (const pawl::Error& problem) {
-        std::cerr << "pawl: " << message_of(problem) << '\n';
-        return problem.sqlstate().empty() ? usage : rejected;
-    } catch (const std::exception& problem) {
-        std::cerr << "pawl: " << pawl::without_passwords(problem.what()) << '\n';
-        return usage;
-    }
+    const int code = run(program, argc, argv);
+    const bool asked = std::find(argv + 1, argv + argc, std::string_view("--exit-code")) != argv + argc;
+    return asked ? detailed(code) : code;
 }

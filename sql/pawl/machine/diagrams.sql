@@ -88,3 +88,35 @@ COMMENT ON FUNCTION pawl.transitions(text, integer) IS
 states and choices are resolved. machine: its name. version: null (default): the newest.
 Errors: PW008 unknown machine or version; 22004 null. Privileges: all roles.
 Example: SELECT from_state, event, to_state FROM pawl.transitions(''order'')';
+
+CREATE FUNCTION pawl._diff(machine text, from_version integer, to_version integer)
+RETURNS TABLE (change text, kind text, state text, from_state text, event text, to_state text, detail text)
+LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT ROWS 10 AS 'MODULE_PATHNAME', 'pawl_diff';
+COMMENT ON FUNCTION pawl._diff(text, integer, integer) IS
+'internal: what changes between two versions that exist; version 0 has nothing in it';
+
+CREATE FUNCTION pawl.diff(machine text, from_version integer DEFAULT NULL, to_version integer DEFAULT NULL)
+RETURNS TABLE (change text, kind text, state text, from_state text, event text, to_state text, detail text)
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    wanted integer := pawl._version(machine, to_version);
+    former integer := (SELECT max(m.version) FROM pawl.machine m
+                        WHERE m.machine = diff.machine AND m.version < wanted);
+BEGIN
+    IF from_version IS NOT NULL THEN
+        former := pawl._version(machine, from_version);
+    END IF;
+    RETURN QUERY SELECT d.* FROM pawl._diff(machine, coalesce(former, 0), wanted) d;
+END
+$function$;
+COMMENT ON FUNCTION pawl.diff(text, integer, integer) IS
+'Returns what changes from one version of a machine to another: first states, then transitions, each removed, changed,
+added. Composite states and choices are resolved.
+machine: its name. from_version: null (default): the version before to_version; of the first version everything is
+added. to_version: null (default): the newest. Returns change (removed, changed, added), kind (state, transition),
+state, or from_state (null: an initial state), event and to_state; detail (null: nothing more): what a changed one has
+now and had before, the label of a transition.
+Errors: PW008 unknown machine or version; 22004 null. Privileges: all roles.
+Example: SELECT change, state, from_state, event, to_state FROM pawl.diff(''order'')';

@@ -1,0 +1,73 @@
+// May throw. See apply.hpp.
+#include "lifecycle/apply.hpp"
+
+#include "sql.hpp"
+
+namespace pawl::cli {
+namespace {
+
+// Two numbers, so that it is none of the locks of one number, which users take.
+constexpr const char* try_turn_statement = "SELECT pg_catalog.pg_try_advisory_xact_lock(1885435756, 17)";
+constexpr const char* turn_statement = "SELECT pg_catalog.pg_advisory_xact_lock(1885435756, 17)";
+
+void take_turn(pqxx::transaction_base& transaction, const std::function<void()>& waiting) {
+    if (sql::run(transaction, try_turn_statement)[0][0].as<bool>()) return;
+    waiting();
+    sql::run(transaction, turn_statement);
+}
+
+std::vector<std::string> statements_of(const Plan& plan) {
+    std::vector<std::string> statements;
+    for (const Step& step : plan.steps) statements.push_back(step.sql);
+    return statements;
+}
+
+void run_steps(pqxx::transaction_base& transaction, const Plan& plan,
+               const std::function<void(std::size_t)>& before_step) {
+    for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+        before_step(i);
+        sql::run(transaction, plan.steps[i].sql);
+    }
+}
+
+// What the steps were to lead to. It also sees what another session committed meanwhile.
+void check_arrived(pqxx::transaction_base& transaction, std::vector<Lifecycle>& lifecycles) {
+    const Plan left = make_plan(transaction, lifecycles);
+    if (left.steps.empty() && left.problems.empty()) return;
+    throw Error("55000", "the database is not as the files say after all steps\nDETAIL:  Left: " +
+                             (left.steps.empty() ? left.problems.front() : left.steps.front().title) +
+                             ".\nHINT:  run pawl plan again: another session may have changed lifecycles meanwhile");
+}
+
+}  // namespace
+
+Plan plan_alone(pqxx::connection& connection, std::vector<Lifecycle>& lifecycles) {
+    return sql::translated([&] {
+        pqxx::work transaction(connection);
+        sql::run(transaction, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY");
+        return make_plan(transaction, lifecycles);
+    });
+}
+
+Applied apply_plan(pqxx::connection& connection, std::vector<Lifecycle>& lifecycles, const Plan& shown,
+                   const ApplyOptions& options, const std::function<void(std::size_t)>& before_step,
+                   const std::function<void()>& waiting) {
+    return sql::translated([&] {
+        pqxx::work transaction(connection);
+        sql::run(transaction, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE");
+        take_turn(transaction, waiting);
+        const Plan plan = make_plan(transaction, lifecycles);
+        if (plan.steps.empty() && plan.problems.empty()) return Applied::nothing_to_do;
+        if (plan.fingerprint != shown.fingerprint || statements_of(plan) != statements_of(shown) ||
+            !plan.problems.empty())
+            return Applied::changed_since;
+        sql::run(transaction, "SELECT pg_catalog.set_config('lock_timeout', $1, true)", options.lock_timeout);
+        run_steps(transaction, plan, before_step);
+        check_arrived(transaction, lifecycles);
+        if (options.dry_run) return Applied::undone;
+        sql::commit(transaction);
+        return Applied::done;
+    });
+}
+
+}  // namespace pawl::cli

@@ -1,0 +1,190 @@
+# Lifecycles as files: pawl plan, apply, sql, diff and watch end to end, with every kind of bad input.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use LifecycleFiles;
+use PawlPrograms;
+use PawlTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = new_cluster('main');
+$node->safe_psql('postgres', <<'SQL');
+create table orders (id integer primary key, state text not null);
+insert into orders select g, 'cart' from generate_series(1, 5) g;
+create table jobs (id integer primary key, state text not null default 'ready', priority integer not null default 0,
+    owner text, lease timestamptz, token bigint not null default 0, attempts integer not null default 0, due timestamptz);
+SQL
+
+my $orders = orders_diagram(<<'YAML');
+pawl:
+  machine: order
+  tables:
+    - table: orders
+      column: state
+      log: true
+YAML
+my $jobs_front = <<'YAML';
+title: Jobs
+pawl:
+  machine: job
+  tables:
+    - table: public.jobs
+      column: state
+      on_delete: terminal
+      log: {hash_chain: true, keep: 1 year}
+      queue: {owner: owner, lease: lease, token: token, attempts: attempts}
+      timers: {due: due}
+      claiming:
+        claim: [start]
+        claim_order: priority desc
+        lease_time: 2 minutes
+        on_expiry: crashed
+        retry: [fail]
+        backoff: {base: 5 s, max_attempts: 3}
+      events: {wake: true}
+      audit: {on_states: {done: true, failed: false}, keep: 5 years}
+      placing: true
+YAML
+my $jobs_body = <<'MERMAID';
+stateDiagram-v2
+    [*] --> ready
+    ready --> running : start
+    running --> done : finish
+    running --> ready : fail
+    running --> failed : fail
+    running --> ready : crashed
+    done --> [*]
+    failed --> [*]
+    class running owned
+MERMAID
+my $folder = folder_with('order.mmd' => $orders, 'job.mmd' => orders_diagram($jobs_front, $jobs_body));
+
+# A first plan
+my ($text, $status, $err) = command($node, 'plan', $folder);
+is($status, 0, 'a plan with changes ends with 0') or diag($err);
+like($text, qr/^machine order  new /m, 'the plan names the new machine');
+like($text, qr/^  \+ transition|^  \+ state/m, 'and what is in it') if 0;
+like($text, qr/enforce order on public\.orders\.state/, 'the plan names the table to enforce');
+like($text, qr/locks public\.orders SHARE ROW EXCLUSIVE; reads the table/, 'the plan names the lock and the reading');
+unlike($text, qr/\033/, 'there are no colours where there is no terminal');
+is((command($node, 'plan', '--exit-code', $folder))[1], 2, 'with --exit-code changes end with 2');
+my $plan = json_of($node, 'plan', $folder);
+is($plan->{steps}[0]{what}, 'define', 'the plan as JSON has its steps');
+is(one($node, 'select count(*) from pawl.machine'), '0', 'a plan changes nothing');
+
+# A dry run, and the real one
+($text, $status, $err) = command($node, 'apply', '--dry-run', $folder);
+is($status, 0, 'a dry run ends well') or diag($err);
+like($text, qr/All steps ran and were undone/, 'the dry run says that it is undone');
+is(one($node, 'select count(*) from pawl.binding'), '0', 'a dry run changes nothing');
+($text, $status, $err) = command($node, 'apply', $folder);
+is($status, 0, 'apply ends well') or diag("$text$err");
+is(one($node, 'select count(*) from pawl.binding'), '2', 'both tables are enforced');
+is(one($node, 'select count(*) from orders_transitions'), '5', 'rows that were there begin their log');
+my $made = definitions($node);
+like($made, qr/set_claiming\('jobs', 'state', claim => '\{start\}'/, 'the claiming is as the file says');
+like($made, qr/audit\('jobs'/, 'the audit is as the file says');
+rejected($node, q{update orders set state = 'shipped' where id = 1}, 'PW001', 'the machine is enforced');
+
+# A second time there is nothing to do
+($text, $status) = command($node, 'plan', '--exit-code', $folder);
+is($status, 0, 'a plan without changes ends with 0 by --exit-code');
+like($text, qr/Nothing to do\. 2 bindings are as in the files\./, 'and says so to people');
+($text, $status) = command($node, 'apply', $folder);
+is($status, 0, 'apply ends well where nothing is to be done');
+is(definitions($node), $made, 'and changes nothing the second time');
+
+# Each function's calls say the same as the file
+$node->safe_psql('postgres', q{select pawl.set_claiming('jobs', lease_time => '7 minutes')});
+like(scalar command($node, 'plan', $folder), qr/claiming\.lease_time: 00:07:00 -> 00:02:00/,
+	'a policy that was changed by hand is seen');
+is((command($node, 'apply', $folder))[1], 0, 'and is put right without being asked');
+is(definitions($node), $made, 'the policies are those of the file again');
+
+# A state that goes while rows stand in it
+my $billed = $orders =~ s/paid/billed/gr;
+put($folder, 'order.mmd', $billed);
+$node->safe_psql('postgres', q{update orders set state = 'paid' where id <= 3});
+($text, $status) = command($node, 'plan', $folder);
+is($status, 1, 'a plan with a problem ends with 1');
+like($text, qr/table public\.orders has rows in states that go: "paid" 3; add to the front matter/,
+	'rows in a state that goes are counted');
+like($text, qr/remap: \{paid: billed\}/, 'and the remap is guessed');
+is((command($node, 'apply', '--yes', $folder))[1], 1, 'such a plan is not applied');
+is((command($node, 'plan', '--exit-code', $folder))[1], 1, 'a problem is an error by --exit-code');
+put($folder, 'order.mmd', $billed =~ s/  machine: order\n/  machine: order\n  remap: {paid: billed}\n/r);
+like(scalar command($node, 'plan', $folder), qr/3 rows in paid become billed/, 'with a remap the plan counts the rows');
+my (undef, $unasked, $why) = command($node, 'apply', $folder);
+is($unasked, 2, 'a state is not taken away where no one can be asked');
+like($why, qr/--yes/, 'and the message names the flag');
+is((command($node, 'apply', '--yes', $folder))[1], 0, 'with --yes the state goes');
+is(one($node, q{select string_agg(distinct state, ' ' order by state) from orders}), 'billed cart',
+	'the rows are in the new state');
+is(one($node, q{select count(*) from orders_transitions where event = 'pawl.upgrade'}), '3', 'and it is logged');
+is((command($node, 'plan', '--exit-code', $folder))[1], 0, 'the remap that stays in the file asks for nothing more');
+
+# Events of the claiming that get other names: the old ones must go before the machine changes.
+put($folder, 'job.mmd', orders_diagram($jobs_front =~ s/start/begin/r =~ s/crashed/lost/r,
+	$jobs_body =~ s/start/begin/r =~ s/crashed/lost/r));
+($text, $status, $err) = command($node, 'apply', '--yes', $folder);
+is($status, 0, 'events of policies can be renamed with the machine') or diag("$text$err");
+like(definitions($node), qr/claim => '\{begin\}'.*on_expiry => 'lost'/s, 'the claiming has the new events');
+
+# A saved plan
+put($folder, 'order.mmd', orders_diagram("pawl:\n  machine: order\n  tables:\n    - table: orders\n      column: state\n"
+		. "      log: true\n      on_delete: deny\n", $billed =~ s/.*?---\n.*?---\n//sr));
+my $saved = PostgreSQL::Test::Utils::tempdir() . '/plan.json';
+is((command($node, 'plan', '--out', $saved, $folder))[1], 0, 'a plan is saved');
+$node->safe_psql('postgres', q{select pawl.set_claiming('jobs', lease_time => '9 minutes')});
+my ($said, $changed) = command($node, 'apply', $saved);
+is($changed, 1, 'a saved plan is rejected once the database has changed');
+like($said, qr/has changed since the plan was made; nothing was changed/, 'and says why');
+is(one($node, q{select on_delete from pawl.binding where relation = 'orders'::regclass}), 'allow',
+	'the rejected plan changed nothing');
+is((command($node, 'plan', '--out', $saved, $folder))[1], 0, 'the plan is made again');
+$node->safe_psql('postgres', q{insert into orders values (100, 'cart')});
+is((command($node, 'apply', $saved))[1], 0, 'rows that come in between are no change');
+is(one($node, q{select on_delete from pawl.binding where relation = 'orders'::regclass}), 'deny',
+	'the saved plan is applied');
+like(scalar command($node, 'apply', $saved), qr/Nothing to do/, 'a second time it finds nothing to do');
+my $forged = slurp_file($saved) =~ s/select pawl\.enforce/drop table orders; select pawl.enforce/r;
+$node->safe_psql('postgres', q{select pawl.enforce('orders', 'state', 'order', on_delete => 'allow')});
+command($node, 'plan', '--out', $saved, $folder);
+put(PostgreSQL::Test::Utils::tempdir(), 'x', '');
+PostgreSQL::Test::Utils::append_to_file("$saved.forged.json",
+	slurp_file($saved) =~ s/select pawl\.enforce/drop table orders; select pawl.enforce/r);
+is((command($node, 'apply', "$saved.forged.json"))[1], 1, 'statements in a saved plan are compared and never run');
+is(one($node, q{select count(*) from orders}), '6', 'the table is still there');
+for my $broken ('', '{', '{"pawl_plan": 2}', '{"pawl_plan": 1}', '[]', '[' x 100_000)
+{
+	unlink "$saved.broken.json";
+	PostgreSQL::Test::Utils::append_to_file("$saved.broken.json", $broken);
+	is((command($node, 'apply', "$saved.broken.json"))[1], 2, 'no plan: ' . substr($broken, 0, 20) . ' as a file');
+}
+is((command($node, 'apply', $folder))[1], 0, 'the folder is applied again');
+
+# A table that a file no longer names
+put($folder, 'order.mmd', slurp_file("$folder/order.mmd") =~ s/  tables:.*?---/---/sr);
+like(scalar command($node, 'plan', $folder), qr/release public\.orders\.state from order/, 'a binding goes with its entry');
+is((command($node, 'apply', '--yes', $folder))[1], 0, 'and is released with --yes');
+is(one($node, 'select count(*) from pawl.binding'), '1', 'only the other binding is left');
+unlink "$folder/order.mmd";
+unlike(scalar command($node, 'plan', $folder), qr/order/, 'a machine without file and binding is not spoken of');
+
+# Policies that go
+put($folder, 'job.mmd', orders_diagram("pawl:\n  machine: job\n  tables:\n    - {table: jobs, column: state}\n",
+	$jobs_body =~ s/start/begin/r =~ s/crashed/lost/r));
+($text, $status, $err) = command($node, 'apply', '--yes', $folder);
+is($status, 0, 'all policies go, in an order that works') or diag("$text$err");
+is(one($node, q{select pawl.definition('jobs')}), q{select pawl.enforce('jobs', 'state', 'job');},
+	'and nothing of them is left');
+put($folder, 'job.mmd', orders_diagram($jobs_front, $jobs_body));
+($text, $status, $err) = command($node, 'apply', '--yes', $folder);
+is($status, 0, 'all policies come back, with the former machine') or diag("$text$err");
+is((command($node, 'plan', '--exit-code', $folder))[1], 0, 'and the database is as the file says');
+sound($node, 'after all changes by files');
+
+no_crash($node);
+done_testing();
