@@ -30,7 +30,7 @@ struct Program {
     std::unique_ptr<pqxx::connection> open() const;
 };
 
-void add_lifecycle_commands(Program& program);  // plan, apply, sql
+void add_lifecycle_commands(Program& program);  // plan, apply, sql, pull
 void add_diff_commands(Program& program);       // diff, watch
 void add_row_commands(Program& program);        // enforce, upgrade, release, fire, available
 void add_machine_commands(Program& program);    // define, check, diagram, history, audit, verify, health

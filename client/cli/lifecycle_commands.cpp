@@ -8,6 +8,7 @@
 #include "commands.hpp"
 #include "lifecycle/apply.hpp"
 #include "lifecycle/migration.hpp"
+#include "lifecycle/pull.hpp"
 #include "lifecycle/saved_plan.hpp"
 #include "sql.hpp"
 
@@ -172,12 +173,31 @@ void add_sql(Program& program) {
                 [&program, given](pqxx::connection& connection) { return run_sql(program, connection, *given); });
 }
 
+void add_pull(Program& program) {
+    auto folder = std::make_shared<std::string>();
+    auto* command =
+        program.app.add_subcommand("pull", "write the machines and bindings of a database as files of a folder");
+    command->add_option("folder", *folder, "made if it is not there; a file that exists is not written over")
+        ->required();
+    program.run(command, [&program, folder](pqxx::connection& connection) {
+        Json files = Json::array();
+        std::string text;
+        for (const std::string& file : pull(connection, *folder)) {
+            files.push_back(file);
+            text += (text.empty() ? "" : "\n") + file;
+        }
+        print(program.output, {{"files", files}}, text.empty() ? "no machines of users" : text);
+        return fine;
+    });
+}
+
 }  // namespace
 
 void add_lifecycle_commands(Program& program) {
     add_plan(program);
     add_apply(program);
     add_sql(program);
+    add_pull(program);
 }
 
 }  // namespace pawl::cli

@@ -19,7 +19,7 @@ SQL
 my $front = "pawl:\n  machine: order\n  tables:\n    - {table: orders, column: state, log: {keep: 1 year}}\n";
 my $folder = folder_with('order.mmd' => orders_diagram($front));
 is((command($node, 'apply', $folder))[1], 0, 'the first state of the files is applied');
-put($folder, 'order.mmd', orders_diagram($front =~ s/paid/x/r, orders_diagram('') =~ s/paid/billed/gr)
+put($folder, 'order.mmd', orders_diagram($front, orders_diagram('') =~ s/paid/billed/gr)
 	=~ s/  machine: order\n/  machine: order\n  remap: {paid: billed}\n/r
 	=~ s/log: \{keep: 1 year\}/log: {keep: 2 years}, on_delete: deny, events: true/r);
 
@@ -35,7 +35,7 @@ my $before = picture();
 my $proxy = FaultProxy->new($node->host . '/.s.PGSQL.' . $node->port);
 is(end_program(begin_through($proxy, $node, 'pawl', 'apply', '--dry-run', $folder)), 0, 'a dry run goes well');
 is(picture(), $before, 'and changes nothing');
-my @statements = grep { !/^SET TRANSACTION ISOLATION LEVEL REPEATABLE/ } $proxy->statements;
+my @statements = grep { !/^(?:ROLLBACK|COMMIT)/i } $proxy->statements;
 cmp_ok(scalar(grep { /^select pawl\./ } @statements), '>=', 4, 'the steps are among the statements');
 my $commit = 'COMMIT';
 

@@ -43,6 +43,7 @@ struct PresentBinding {
     std::string diagram;  // of that version
     bool of_extension = false;
     bool mine = false;
+    Json default_key;
     Settings settings;
 };
 

@@ -69,9 +69,6 @@ void plan_machine(const Lifecycle& lifecycle, const Present& present, Plan& plan
     step.sql = "select pawl.define(" + literal(lifecycle.machine) + ", " + dollar_quoted(lifecycle.text) +
                (lifecycle.unbound == "note" ? ", unbound => 'note')" : ")");
     step.locks.push_back({"pawl.machine", "SHARE ROW EXCLUSIVE"});
-    step.removes = std::any_of(change.changes.begin(), change.changes.end(), [](const core::Change& each) {
-        return each.is_state() && each.kind == core::ChangeKind::removed;
-    });
     plan.machines.push_back(std::move(change));
     plan.steps.push_back(std::move(step));
 }

@@ -25,7 +25,12 @@ constexpr const char* statement =
     "     JOIN pg_catalog.pg_namespace an ON an.oid = ac.relnamespace WHERE ac.oid = b.locked_after) AS lock_after,"
     "  pg_catalog.to_jsonb(u) AS upkeep, pg_catalog.to_jsonb(a) AS audit,"
     "  (SELECT ac.relname::text FROM pg_catalog.pg_class ac WHERE ac.oid = a.audit) AS audit_name,"
-    "  (SELECT au.keep::text FROM pawl.log_upkeep au WHERE au.log = a.audit) AS audit_keep"
+    "  (SELECT au.keep::text FROM pawl.log_upkeep au WHERE au.log = a.audit) AS audit_keep,"
+    "  (SELECT pg_catalog.jsonb_agg(k.attname ORDER BY i.n) FROM pg_catalog.pg_index x"
+    "     CROSS JOIN LATERAL pg_catalog.unnest(x.indkey::smallint[]) WITH ORDINALITY i(attnum, n)"
+    "     JOIN pg_catalog.pg_attribute k ON k.attrelid = x.indrelid AND k.attnum = i.attnum"
+    "    WHERE x.indrelid = c.oid AND x.indisprimary AND i.n <= x.indnkeyatts AND k.attname <> b.state_column)"
+    "    AS default_key"
     "  FROM pawl.binding b JOIN pg_catalog.pg_class c ON c.oid = b.relation"
     "  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
     "  LEFT JOIN pawl.machine m ON m.machine = b.machine AND m.version = b.version"
@@ -138,6 +143,8 @@ void read_bindings(pqxx::transaction_base& transaction, Present& present) {
         binding.diagram = row["diagram"].text_or_empty();
         binding.of_extension = row["of_extension"].as<bool>();
         binding.mine = row["mine"].as<bool>();
+        const auto key = row["default_key"];
+        binding.default_key = key.is_null() ? Json::array() : parse_ordered_json(key.c_str());
         if (!binding.of_extension) binding.settings = settings_of(row);
         present.bindings.push_back(std::move(binding));
     }
