@@ -76,7 +76,7 @@ is(picture(), $before, 'and leaves nothing half done');
 
 # Two at once: a third session keeps both before their first step, then they go on.
 my $gate = $node->background_psql('postgres');
-$gate->query_safe('begin; lock table orders in access exclusive mode');
+$gate->query_safe('begin; lock table orders in share row exclusive mode');
 my @both = map { begin_program($node, 'pawl', 'apply', '--yes', '--lock-timeout', '0', $folder) } 1 .. 2;
 becomes(sub { $both[0]{harness}->pump_nb; $both[1]{harness}->pump_nb; one($node, q{select count(*) from pg_locks where not granted}) },
 	'2', 'one waits for the table, the other for its turn') or diag("$both[0]{out}$both[0]{err}$both[1]{out}$both[1]{err}");

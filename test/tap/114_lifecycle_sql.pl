@@ -57,11 +57,12 @@ sub statements_of
 	return $text if $format =~ /psql|flyway/;
 	my $file = PostgreSQL::Test::Utils::tempdir() . '/migration';
 	PostgreSQL::Test::Utils::append_to_file($file, $text);
-	return join '', map { "$_\n;\n" } $text =~ /execute <<'(\w+)'\n(.*?)\n\1\n/sg ? do {
-		my @all;
-		push @all, $2 while $text =~ /execute <<'(\w+)'\n(.*?)\n\1\n/sg;
-		@all;
-	} : () if $format eq 'rails';
+	if ($format eq 'rails')
+	{
+		my $statements = '';
+		$statements .= "$2\n;\n" while $text =~ /execute <<'(\w+)'\n(.*?)\n\1\n/sg;
+		return $statements;
+	}
 	my ($out, $err) = PostgreSQL::Test::Utils::run_command([ 'python3', '-c', <<'PYTHON', $file ]);
 import re, sys, types
 class Operations:

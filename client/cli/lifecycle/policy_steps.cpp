@@ -1,5 +1,6 @@
 // May throw. See binding_plan.hpp: policies as steps.
 #include <algorithm>
+#include <set>
 
 #include "lifecycle/binding_plan.hpp"
 #include "lifecycle/sql_text.hpp"
@@ -33,7 +34,8 @@ private:
 
     bool log_is_replaced() const;
     void check_log();
-    void weaken_call(const Call& call, bool upgrading);
+    Settings weakened(bool upgrading);
+    void weaken_call(const Call& call, const Settings& weak, bool upgrading);
     void weaken_whole(const Call& call, bool log_ends);
     Json weaker(const Policy& policy, bool upgrading) const;
     void end_log();
@@ -46,6 +48,7 @@ private:
     const std::string& table_;
     const Settings& wanted_;
     Settings& now_;
+    std::set<std::string> forced_;
 };
 
 bool PolicySteps::call_differs(std::string_view call) const {
@@ -106,12 +109,6 @@ void PolicySteps::check_log() {
 }
 
 void PolicySteps::end_audit() {
-    if (!now_.at("audit.keep").is_null()) {
-        Step keep = step("keep_audit", "keep audit rows for ever");
-        argue(keep, *find_policy("audit", "keep"), nullptr);
-        keep.sql += ")";
-        add(std::move(keep));
-    }
     Step end = step("unaudit", "end the audit of " + table_ + "." + entry_.column);
     end.details.push_back("its table stays");
     end.sql =
@@ -123,6 +120,8 @@ void PolicySteps::end_audit() {
     end.locks.push_back({log(), exclusive});
     end.removes = !is_on(wanted_, "audit");
     add(std::move(end));
+    // what is declared of the audit's table stays with it
+    if (!is_on(wanted_, "audit") || differs("audit.into_table")) now_["audit.keep"] = nullptr;
     now_["audit"] = false;
     reset("audit");
 }
@@ -142,7 +141,6 @@ void PolicySteps::end_log() {
 Json PolicySteps::weaker(const Policy& policy, bool upgrading) const {
     const Json& wanted = wanted_.at(policy.id());
     const Json& present = now_.at(policy.id());
-    if (policy.id() == "events.wake" && upgrading && wanted == true && differs("claiming.claim")) return false;
     if (!differs(policy.id())) return present;
     if (is_none(policy, wanted)) return policy.initial;
     if (policy.call != "set_claiming" || !upgrading) return present;
@@ -153,14 +151,34 @@ Json PolicySteps::weaker(const Policy& policy, bool upgrading) const {
     return common;
 }
 
-void PolicySteps::weaken_call(const Call& call, bool upgrading) {
+// All policies while the machine changes: what needs another policy goes with it.
+Settings PolicySteps::weakened(bool upgrading) {
+    Settings weak = now_;
+    for (const Policy& policy : policies()) weak[policy.id()] = weaker(policy, upgrading);
+    const auto goes = [&](const char* id, std::initializer_list<const char*> with_it) {
+        const Policy& policy = *find_policy("claiming", id);
+        const Json& value = weak[policy.id()];
+        if (!is_none(policy, value) || same_value(value, now_.at(policy.id()))) return;
+        for (const char* other : with_it) {
+            weak[other] = initial_settings().at(other);
+            forced_.insert(other);  // when a migration is run again, it may be there
+        }
+    };
+    goes("claim", {"claiming.claim_order", "events.wake"});
+    goes("retry", {"claiming.backoff", "claiming.backoff_column"});
+    goes("on_expiry", {"claiming.on_expiry_else"});
+    return weak;
+}
+
+void PolicySteps::weaken_call(const Call& call, const Settings& weak, bool upgrading) {
     Step step = this->step(std::string(call.name),
                            "take away what " + std::string(call.name) + " set on " + table_ + "." + entry_.column);
     bool any = false;
     for (const Policy& policy : policies()) {
         if (policy.call != call.name) continue;
-        const Json value = weaker(policy, upgrading);
-        if (same_value(value, now_.at(policy.id()))) continue;
+        const Json& value = weak.at(policy.id());
+        const bool is_forced = forced_.contains(policy.id()) && !is_none(policy, wanted_.at(policy.id()));
+        if (!is_forced && same_value(value, now_.at(policy.id()))) continue;
         argue(step, policy, value);
         any = true;
     }
@@ -173,7 +191,7 @@ void PolicySteps::weaken_call(const Call& call, bool upgrading) {
 
 // Functions that take all of their arguments: called with none where nothing is wanted any more, or another log begins.
 void PolicySteps::weaken_whole(const Call& call, bool log_ends) {
-    const bool of_log = call.name == "set_placing" || call.name == "keep_log";
+    const bool of_log = call.name == "set_placing";
     bool is_set = false, is_wanted = false;
     for (const Policy& policy : policies()) {
         if (policy.call != call.name) continue;
@@ -192,18 +210,21 @@ void PolicySteps::weaken_whole(const Call& call, bool log_ends) {
 void PolicySteps::weaken(bool upgrading) {
     check_log();
     const bool log_ends = is_on(now_, "log") && (!is_on(wanted_, "log") || log_is_replaced());
+    const Settings weak = weakened(upgrading);
     const bool audit_ends = is_on(now_, "audit") && (log_ends || !is_on(wanted_, "audit") || call_differs("audit"));
     for (auto call = calls().rbegin(); call != calls().rend(); ++call) {
         if (call->name == "audit") {
             if (audit_ends) end_audit();
-        } else if (call->name == "keep_audit") {
-            if (!audit_ends) weaken_whole(*call, log_ends);
+        } else if (call->name == "keep_audit" || call->name == "keep_log") {
+            const bool ends = call->name == "keep_log" ? log_ends : audit_ends;
+            if (!ends) weaken_whole(*call, false);
+            if (log_ends) reset(call->name);  // it stays with the former log
         } else if (call->name == "enable_log") {
             if (log_ends && !log_is_replaced()) end_log();
         } else if (call->whole) {
             weaken_whole(*call, log_ends);
         } else if (call->name != "enforce") {
-            weaken_call(*call, upgrading);
+            weaken_call(*call, weak, upgrading);
         }
     }
 }

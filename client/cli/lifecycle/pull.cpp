@@ -59,7 +59,6 @@ std::string table_text(const PresentBinding& binding) {
     if (settings.at("key") == binding.default_key) settings["key"] = nullptr;
     std::string text =
         "    - table: " + yaml_value(binding.table) + "\n      column: " + yaml_value(binding.column) + "\n";
-    std::string last;
     for (const Policy& policy : policies()) {
         if (policy.section.empty()) {
             const Json& value = settings.at(policy.id());
