@@ -83,8 +83,8 @@ is($status, 0, 'apply ends well') or diag("$text$err");
 is(one($node, 'select count(*) from pawl.binding'), '2', 'both tables are enforced');
 is(one($node, 'select count(*) from orders_transitions'), '5', 'rows that were there begin their log');
 my $made = definitions($node);
-like($made, qr/set_claiming\('jobs', 'state', claim => '\{start\}'/, 'the claiming is as the file says');
-like($made, qr/audit\('jobs'/, 'the audit is as the file says');
+like($made, qr/set_claiming\('public\.jobs', 'state', claim => '\{start\}'/, 'the claiming is as the file says');
+like($made, qr/audit\('public\.jobs'/, 'the audit is as the file says');
 rejected($node, q{update orders set state = 'shipped' where id = 1}, 'PW001', 'the machine is enforced');
 
 # A second time there is nothing to do
@@ -175,7 +175,7 @@ put($folder, 'job.mmd', orders_diagram("pawl:\n  machine: job\n  tables:\n    - 
 	$jobs_body =~ s/start/begin/r =~ s/crashed/lost/r));
 ($text, $status, $err) = command($node, 'apply', '--yes', $folder);
 is($status, 0, 'all policies go, in an order that works') or diag("$text$err");
-is(one($node, q{select pawl.definition('jobs')}), q{select pawl.enforce('jobs', 'state', 'job');},
+is(one($node, q{select pawl.definition('jobs')}), q{select pawl.enforce('public.jobs', 'state', 'job');},
 	'and nothing of them is left');
 put($folder, 'job.mmd', orders_diagram($jobs_front, $jobs_body));
 ($text, $status, $err) = command($node, 'apply', '--yes', $folder);

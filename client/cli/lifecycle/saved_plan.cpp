@@ -5,6 +5,9 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <iterator>
+
+#include <pawl/errors.hpp>
 
 #include "json_text.hpp"
 
