@@ -29,7 +29,7 @@ void show_plan(const Program& program, const Plan& plan) {
 
 int run_plan(const Program& program, pqxx::connection& connection, const Arguments& given) {
     std::vector<Lifecycle> lifecycles = read_folder(given.source);
-    const Plan plan = plan_alone(connection, lifecycles);
+    const Plan plan = plan_alone(connection, lifecycles, given.apply.lock_timeout);
     show_plan(program, plan);
     if (!plan.problems.empty()) return findings;
     if (!given.out.empty()) save_plan(given.out, plan, lifecycles);
@@ -116,7 +116,7 @@ int carry_out(const Program& program, pqxx::connection& connection, Source& sour
 
 int run_apply(const Program& program, pqxx::connection& connection, const Arguments& given) {
     Source source = read_source(given.source);
-    const Plan plan = plan_alone(connection, source.lifecycles);
+    const Plan plan = plan_alone(connection, source.lifecycles, given.apply.lock_timeout);
     if (plan.steps.empty() && plan.problems.empty()) return report(program, plan, Applied::nothing_to_do);
     if (!is_as_saved(source, plan)) return changed_since(program);
     if (!program.output.json || !plan.problems.empty()) show_plan(program, plan);
@@ -130,7 +130,7 @@ int run_apply(const Program& program, pqxx::connection& connection, const Argume
 
 int run_sql(const Program& program, pqxx::connection& connection, const Arguments& given) {
     std::vector<Lifecycle> lifecycles = read_folder(given.source);
-    const Plan plan = plan_alone(connection, lifecycles);
+    const Plan plan = plan_alone(connection, lifecycles, given.apply.lock_timeout);
     if (!plan.problems.empty()) {
         for (const std::string& problem : plan.problems) std::cerr << "pawl: " << problem << '\n';
         return findings;

@@ -45,7 +45,7 @@ rejected_files(qr/b\.mmd:5:7: column "state" of table public\.orders is also in 
 	'b.mmd' => orders_diagram($front =~ s/order\n/other\n/r =~ s/orders/public.orders/r));
 rejected_files(qr/is larger than 4 MB/, 'a huge file', 'a.mmd' => orders_diagram('', '%% ' . 'x' x 5_000_000));
 rejected_files(qr/is not UTF-8/, 'a file of another encoding', 'a.mmd' => "\xff\xfes\0t\0");
-rejected_files(qr/a\.mmd:5:45: "soon" is not valid for log\.keep/, 'an interval that is none',
+rejected_files(qr/a\.mmd:5:50: "soon" is not valid for log\.keep/, 'an interval that is none',
 	'a.mmd' => orders_diagram($front =~ s/state\}/state, log: {keep: soon}}/r));
 is((command($node, 'plan', '/nowhere'))[1], 2, 'a folder that does not exist is a usage error');
 

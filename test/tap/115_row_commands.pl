@@ -98,7 +98,7 @@ sub prints
 	$watch->{out} = '';
 	return;
 }
-prints(qr/good: 5 states, 8 transitions/, 'watch checks the file at once');
+prints(qr/good: 5 states, 6 transitions/, 'watch checks the file at once');
 PostgreSQL::Test::Utils::append_to_file($watched, "    shipped -- nonsense\n");
 prints(qr/10:\d+ error /, 'an error is printed with its line and column');
 put($folder, 'next.mmd', orders_diagram("pawl:\n  machin: x\n"));

@@ -9,6 +9,7 @@ namespace {
 // Two numbers, so that it is none of the locks of one number, which users take.
 constexpr const char* try_turn_statement = "SELECT pg_catalog.pg_try_advisory_xact_lock(1885435756, 17)";
 constexpr const char* turn_statement = "SELECT pg_catalog.pg_advisory_xact_lock(1885435756, 17)";
+constexpr const char* lock_timeout_statement = "SELECT pg_catalog.set_config('lock_timeout', $1, true)";
 
 void take_turn(pqxx::transaction_base& transaction, const std::function<void()>& waiting) {
     if (sql::run(transaction, try_turn_statement)[0][0].as<bool>()) return;
@@ -41,10 +42,11 @@ void check_arrived(pqxx::transaction_base& transaction, std::vector<Lifecycle>& 
 
 }  // namespace
 
-Plan plan_alone(pqxx::connection& connection, std::vector<Lifecycle>& lifecycles) {
+Plan plan_alone(pqxx::connection& connection, std::vector<Lifecycle>& lifecycles, const std::string& lock_timeout) {
     return sql::translated([&] {
         pqxx::work transaction(connection);
         sql::run(transaction, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY");
+        sql::run(transaction, lock_timeout_statement, lock_timeout);
         return make_plan(transaction, lifecycles);
     });
 }
@@ -56,12 +58,12 @@ Applied apply_plan(pqxx::connection& connection, std::vector<Lifecycle>& lifecyc
         pqxx::work transaction(connection);
         sql::run(transaction, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE");
         take_turn(transaction, waiting);
+        sql::run(transaction, lock_timeout_statement, options.lock_timeout);
         const Plan plan = make_plan(transaction, lifecycles);
         if (plan.steps.empty() && plan.problems.empty()) return Applied::nothing_to_do;
         if (plan.fingerprint != shown.fingerprint || statements_of(plan) != statements_of(shown) ||
             !plan.problems.empty())
             return Applied::changed_since;
-        sql::run(transaction, "SELECT pg_catalog.set_config('lock_timeout', $1, true)", options.lock_timeout);
         run_steps(transaction, plan, before_step);
         check_arrived(transaction, lifecycles);
         if (options.dry_run) return Applied::undone;

@@ -18,8 +18,9 @@ struct ApplyOptions {
 
 enum class Applied { done, undone, nothing_to_do, changed_since };
 
-// What a plan made in a transaction that only reads is: of one moment.
-Plan plan_alone(pqxx::connection& connection, std::vector<Lifecycle>& lifecycles);
+// Plans in a transaction that only reads, so that all is of one moment. lock_timeout: how long the count of rows waits
+// for a table that another session has locked.
+Plan plan_alone(pqxx::connection& connection, std::vector<Lifecycle>& lifecycles, const std::string& lock_timeout);
 
 // Carries out `shown` if planning again, behind a lock that sessions which apply take in turn, gives the same steps in
 // the same database. All steps are undone if one fails, or if something would be left to do after them; the error then
