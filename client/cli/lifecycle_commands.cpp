@@ -62,7 +62,7 @@ bool is_confirmed(const Plan& plan, const Arguments& given) {
     if (given.yes || given.apply.dry_run || !plan.removes()) return true;
     if (::isatty(STDIN_FILENO) != 1)
         usage_error("--yes", "is needed where nobody can be asked: the plan takes something away");
-    std::cerr << "The steps in red take something away. Apply? Only 'yes' is accepted: " << std::flush;
+    std::cerr << "Steps with - take something away. Apply? Only 'yes' is accepted: " << std::flush;
     std::string answer;
     return std::getline(std::cin, answer) && answer == "yes";
 }

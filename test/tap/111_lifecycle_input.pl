@@ -93,7 +93,7 @@ sub problem_of
 my $lines = "pawl:\n  machine: line\n  tables:\n    - {table: lines, column: state}\n";
 problem_of(qr/a\.mmd:5:7: table nowhere does not exist/, 'a missing table', orders_diagram($lines =~ s/lines/nowhere/r));
 problem_of(qr/has no column "status"/, 'a missing column', orders_diagram($lines =~ s/column: state/column: status/r));
-problem_of(qr/a\.mmd:8:5: no function "is_paid"/, 'a missing guard',
+problem_of(qr/a\.mmd:9:5: no function "is_paid"/, 'a missing guard',
 	orders_diagram($lines, "stateDiagram-v2\n    [*] --> a\n    a --> b : go [is_paid]\n    b --> [*]\n"));
 $node->safe_psql('postgres', q{insert into lines values (1, 1, 'strange'), (1, 2, 'strange'), (1, 3, 'cart')});
 problem_of(qr/rows in no state of machine line: "strange" 2/, 'rows in other states', orders_diagram($lines));

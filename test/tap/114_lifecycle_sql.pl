@@ -115,7 +115,7 @@ for my $way ('apply', 'psql', 'flyway', 'rails', 'django', 'alembic')
 	}
 	$pictures{$way} = definitions($node, $database)
 		. $node->safe_psql($database, q{select id, state from orders order by 1;
-			select id, sort_key, from_state, to_state, event, machine_version from orders_transitions order by 1, 2;
+			select subject_id, sort_key, from_state, to_state, event, machine_version from orders_transitions order by 1, 2;
 			select relation::text, tgname from pawl.binding join pg_trigger on tgrelid = relation order by 1, 2});
 	is($pictures{$way}, $pictures{apply}, "$way gives the database that apply gives");
 	my $verified = $node->safe_psql($database, q{select count(*) from pawl.verify() where problem <> 'placed'});

@@ -40,7 +40,8 @@ void PlanText::write_machine(const MachineChange& change) {
 }
 
 void PlanText::write_step(std::size_t number, const Step& step) {
-    line(paint_(std::to_string(number) + ". " + step.title, step.removes ? Colour::red : Colour::bold));
+    line(paint_(std::to_string(number) + ". " + (step.removes ? "- " : "") + step.title,
+                step.removes ? Colour::red : Colour::bold));
     for (const std::string& detail : step.details) line("     " + detail);
     std::string locks;
     for (const Lock& lock : step.locks) locks += (locks.empty() ? "locks " : ", ") + lock.table + " " + lock.mode;
@@ -64,7 +65,7 @@ void PlanText::write_end() {
              (plan_.in_place.size() == 1 ? " is" : " are") + " as in the files.");
     else
         line(times(plan_.steps.size(), "step") + " in one transaction" +
-             (plan_.removes() ? "; those in red take something away: pawl apply asks, or give --yes." : "."));
+             (plan_.removes() ? ", where - takes something away: pawl apply asks, or give --yes." : "."));
 }
 
 std::string PlanText::write() {
