@@ -91,7 +91,7 @@ TEST(FrontMatter, ErrorsHaveTheirPlace) {
     EXPECT_EQ(problem("pawl:\n  tables:\n    - table: a\n      column: b\n      logg: true\n"),
               "jobs.mmd:6:7: unknown key \"logg\"");
     EXPECT_EQ(problem("pawl:\n  tables:\n    - {table: a, column: b, log: {chain: true}}\n"),
-              "jobs.mmd:4:36: unknown key \"chain\"");
+              "jobs.mmd:4:35: unknown key \"chain\"");
     EXPECT_EQ(problem("pawl:\n  machine: a\n  machine: b\n"), "jobs.mmd:4:3: key \"machine\" is there twice");
     EXPECT_EQ(problem("pawl:\n  machine: [a\n"), "jobs.mmd:4:1: invalid YAML: end of sequence flow not found");
     EXPECT_EQ(problem("pawl: 1\n"), "jobs.mmd:2:7: pawl must be a map of keys and values");
@@ -100,15 +100,15 @@ TEST(FrontMatter, ErrorsHaveTheirPlace) {
     EXPECT_EQ(problem("pawl:\n  tables:\n    - {table: a b, column: c}\n"),
               "jobs.mmd:4:15: \"a b\" is not the name of a table");
     EXPECT_EQ(problem("pawl:\n  tables:\n    - {table: a, column: c, on_delete: never}\n"),
-              "jobs.mmd:4:41: unknown value \"never\" of on_delete");
+              "jobs.mmd:4:40: unknown value \"never\" of on_delete");
     EXPECT_EQ(problem("pawl:\n  tables:\n    - {table: a, column: c, always: yes}\n"),
-              "jobs.mmd:4:38: always must be true or false, not \"yes\"");
+              "jobs.mmd:4:37: always must be true or false, not \"yes\"");
     EXPECT_EQ(problem("pawl:\n  tables:\n    - {table: a, column: c, queue: {lease: l}}\n"),
-              "jobs.mmd:4:38: queue needs the key \"owner\"");
+              "jobs.mmd:4:36: queue needs the key \"owner\"");
     EXPECT_EQ(problem("pawl:\n  tables:\n    - {table: a, column: c, claiming: {claim: [begin]}}\n"),
-              "jobs.mmd:4:49: the diagram has no event \"begin\", which claiming.claim names");
+              "jobs.mmd:4:47: the diagram has no event \"begin\", which claiming.claim names");
     EXPECT_EQ(problem("pawl:\n  tables:\n    - {table: a, column: c, audit: {on_states: {done: true}}}\n"),
-              "jobs.mmd:4:38: an audit needs a log");
+              "jobs.mmd:4:36: an audit needs a log");
     EXPECT_EQ(problem("pawl:\n  remap: {ready: done}\n"),
               "jobs.mmd:3:11: state \"ready\" of remap is still in the diagram");
     EXPECT_EQ(problem("pawl:\n  remap: {old: gone}\n"), "jobs.mmd:3:11: the diagram has no state \"gone\" to remap to");
