@@ -61,7 +61,7 @@ bool is_as_saved(const Source& source, const Plan& plan) {
 bool is_confirmed(const Plan& plan, const Arguments& given) {
     if (given.yes || given.apply.dry_run || !plan.removes()) return true;
     if (::isatty(STDIN_FILENO) != 1)
-        usage_error("--yes", "is needed where nobody can be asked: the plan takes something away");
+        usage_error("--yes", "is needed without a terminal: the plan takes something away");
     std::cerr << "Steps with - take something away. Apply? Only 'yes' is accepted: " << std::flush;
     std::string answer;
     return std::getline(std::cin, answer) && answer == "yes";

@@ -85,7 +85,7 @@ void flatten(Diagram& merged) {
 }
 
 // As it is read from its own text, which two diagrams together need not be.
-Diagram settled(Diagram merged) {
+Diagram reread(Diagram merged) {
     try {
         return read_mermaid(write_mermaid(merged));
     } catch (const Error&) {
@@ -117,7 +117,7 @@ Diagram diff_diagram(const Diagram& before, const Diagram& after) {
     if (used(ChangeKind::added)) merged.class_defs.emplace_back("diff_added", added_style);
     if (used(ChangeKind::changed)) merged.class_defs.emplace_back("diff_changed", changed_style);
     if (used(ChangeKind::removed)) merged.class_defs.emplace_back("diff_removed", removed_style);
-    return settled(std::move(merged));
+    return reread(std::move(merged));
 }
 
 }  // namespace pawl::core

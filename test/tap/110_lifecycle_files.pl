@@ -14,7 +14,8 @@ $node->safe_psql('postgres', <<'SQL');
 create table orders (id integer primary key, state text not null);
 insert into orders select g, 'cart' from generate_series(1, 5) g;
 create table jobs (id integer primary key, state text not null default 'ready', priority integer not null default 0,
-    owner text, lease timestamptz, token bigint not null default 0, attempts integer not null default 0, due timestamptz);
+    owner text, lease timestamptz, token bigint not null default 0, attempts integer not null default 0,
+    due timestamptz);
 SQL
 
 my $orders = orders_diagram(<<'YAML');
@@ -132,7 +133,8 @@ is($status, 0, 'events of policies can be renamed with the machine') or diag("$t
 like(definitions($node), qr/claim => '\{begin\}'.*on_expiry => 'lost'/s, 'the claiming has the new events');
 
 # A saved plan
-put($folder, 'order.mmd', orders_diagram("pawl:\n  machine: order\n  tables:\n    - table: orders\n      column: state\n"
+put($folder, 'order.mmd',
+	orders_diagram("pawl:\n  machine: order\n  tables:\n    - table: orders\n      column: state\n"
 		. "      log: true\n      on_delete: deny\n", $billed =~ s/.*?---\n.*?---\n//sr));
 my $saved = PostgreSQL::Test::Utils::tempdir() . '/plan.json';
 is((command($node, 'plan', '--out', $saved, $folder))[1], 0, 'a plan is saved');
@@ -164,7 +166,8 @@ is((command($node, 'apply', $folder))[1], 0, 'the folder is applied again');
 
 # A table that a file no longer names
 put($folder, 'order.mmd', slurp_file("$folder/order.mmd") =~ s/  tables:.*?---/---/sr);
-like(scalar command($node, 'plan', $folder), qr/release public\.orders\.state from order/, 'a binding goes with its entry');
+like(scalar command($node, 'plan', $folder), qr/release public\.orders\.state from order/,
+	'a binding goes with its entry');
 is((command($node, 'apply', '--yes', $folder))[1], 0, 'and is released with --yes');
 is(one($node, 'select count(*) from pawl.binding'), '1', 'only the other binding is left');
 unlink "$folder/order.mmd";

@@ -34,7 +34,8 @@ my $front = "pawl:\n  machine: order\n  tables:\n    - {table: orders, column: s
 rejected_files(qr/has no file \*\.mmd/, 'a folder without diagrams', 'README.md' => '# none');
 rejected_files(qr/^pawl: a\.mmd:1:1: expected 'stateDiagram-v2', found "flowchart"/, 'a file that is no state diagram',
 	'a.mmd' => "flowchart TD\n  a --> b\n");
-rejected_files(qr/a\.mmd:3:3: unknown key "machines"/, 'an unknown key', 'a.mmd' => orders_diagram("pawl:\n  machines: x\n"));
+rejected_files(qr/a\.mmd:3:3: unknown key "machines"/, 'an unknown key',
+	'a.mmd' => orders_diagram("pawl:\n  machines: x\n"));
 rejected_files(qr/a\.mmd:1:1.*\n.*b\.mmd:1:1/s, 'two bad files are both named', 'a.mmd' => 'x', 'b.mmd' => 'y');
 rejected_files(qr/b\.mmd:3:12: machine "order" is also in a\.mmd/, 'one machine in two files',
 	'a.mmd' => orders_diagram("pawl:\n  machine: order\n"), 'b.mmd' => orders_diagram("pawl:\n  machine: order\n"));
@@ -91,7 +92,8 @@ sub problem_of
 	return;
 }
 my $lines = "pawl:\n  machine: line\n  tables:\n    - {table: lines, column: state}\n";
-problem_of(qr/a\.mmd:5:7: table nowhere does not exist/, 'a missing table', orders_diagram($lines =~ s/lines/nowhere/r));
+problem_of(qr/a\.mmd:5:7: table nowhere does not exist/, 'a missing table',
+	orders_diagram($lines =~ s/lines/nowhere/r));
 problem_of(qr/has no column "status"/, 'a missing column', orders_diagram($lines =~ s/column: state/column: status/r));
 problem_of(qr/a\.mmd:9:5: no function "is_paid"/, 'a missing guard',
 	orders_diagram($lines, "stateDiagram-v2\n    [*] --> a\n    a --> b : go [is_paid]\n    b --> [*]\n"));
@@ -121,20 +123,22 @@ end $$;
 create event trigger no_more_logs on ddl_command_end when tag in ('CREATE TABLE') execute function no_more_logs();
 SQL
 my $before = definitions($node);
-(undef, $status, $err) = command($node, 'apply', folder_with('a.mmd' => orders_diagram($lines =~ s/state\}/state, log: true}/r)));
+(undef, $status, $err) = command($node, 'apply',
+	folder_with('a.mmd' => orders_diagram($lines =~ s/state\}/state, log: true}/r)));
 is($status, 3, 'a step that is rejected ends apply with 3');
 like($err, qr/stopped at step 3 of 3; nothing was changed/, 'the message names the step');
 is(definitions($node), $before, 'all steps before it are undone');
 $node->safe_psql('postgres', 'drop event trigger no_more_logs');
 
 # A table that is locked: apply gives up instead of blocking all writers.
-my $holder = $node->background_psql('postgres');
-$holder->query_safe('begin; lock table lines in access exclusive mode');
-(undef, $status, $err) = command($node, 'apply', '--lock-timeout', '100ms', folder_with('a.mmd' => orders_diagram($lines)));
+my $locker = $node->background_psql('postgres');
+$locker->query_safe('begin; lock table lines in access exclusive mode');
+(undef, $status, $err) = command($node, 'apply', '--lock-timeout', '100ms',
+	folder_with('a.mmd' => orders_diagram($lines)));
 is($status, 3, 'apply gives up on a table that is locked');
 like($err, qr/lock timeout|\[55P03\]/, 'by the lock timeout, with its code');
-$holder->query_safe('rollback');
-$holder->quit;
+$locker->query_safe('rollback');
+$locker->quit;
 
 no_crash($node);
 done_testing();

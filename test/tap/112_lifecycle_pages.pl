@@ -39,7 +39,8 @@ sub patch
 sub run_line
 {
 	my ($line) = @_;
-	my ($out, $err) = PostgreSQL::Test::Utils::run_command([ 'bash', '-c', "cd '$top' && PATH=$ENV{PAWL_PROGRAMS}:\$PATH "
+	my ($out, $err) = PostgreSQL::Test::Utils::run_command([ 'bash', '-c',
+		"cd '$top' && PATH=$ENV{PAWL_PROGRAMS}:\$PATH "
 			. "PGHOST='" . $node->host . "' PGPORT=" . $node->port . " PGDATABASE=shop $line" ]);
 	return "$out$err";
 }
@@ -71,8 +72,9 @@ is($node->safe_psql('shop', 'select on_delete from pawl.binding'), 'terminal', '
 # The tables of the page name every key.
 my %keys;
 for (qw(key on_delete always errors log most_recent hash_chain log_name log_partition keep only_terminal period ahead
-	queue owner lease token attempts max_attempts timers due claiming claim claim_order lease_time on_expiry on_expiry_else
-	retry backoff backoff_column operator_events events wake audit on_states into_table parent trace traceparent tracestate
+	queue owner lease token attempts max_attempts timers due claiming claim claim_order lease_time on_expiry
+	on_expiry_else retry backoff backoff_column operator_events events wake audit on_states into_table parent trace
+	traceparent tracestate
 	lock_after log_token result_columns placing machine tables remap unbound))
 {
 	$keys{$_} = 1 if $page !~ /(?<!\w)$_(?!\w)/;
@@ -81,7 +83,8 @@ is(join(' ', sort keys %keys), '', 'every key of the front matter is on the page
 
 # The other commands of the page
 my @commands = map { split /\n/ } ($page =~ /^## Differences\n```sh\n(.*?)^```/ms)[0];
-put($top, "$_.mmd", orders_diagram('', $_ eq 'old' ? undef : slurp_file("$top/lifecycles/order.mmd") =~ s/.*?---\n.*?---\n//sr))
+put($top, "$_.mmd",
+	orders_diagram('', $_ eq 'old' ? undef : slurp_file("$top/lifecycles/order.mmd") =~ s/.*?---\n.*?---\n//sr))
   for qw(old new);
 unlike(run_line($_), qr/^pawl: /m, "it runs: $_") for @commands;
 

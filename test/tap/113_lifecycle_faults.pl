@@ -62,7 +62,8 @@ for my $statement (@statements)
 {
 	accident($statement, $_, 'cut') for qw(before after);
 }
-accident($_, 'before', 'backend') for $ENV{PAWL_LONG} ? @statements : grep { /pawl\.upgrade|pawl\.enforce/ } @statements;
+accident($_, 'before',
+	'backend') for $ENV{PAWL_LONG} ? @statements : grep { /pawl\.upgrade|pawl\.enforce/ } @statements;
 accident($commit, 'before', 'cut');
 
 # The server is killed in the middle.
@@ -78,8 +79,10 @@ is(picture(), $before, 'and leaves nothing half done');
 my $gate = $node->background_psql('postgres');
 $gate->query_safe('begin; lock table orders in share row exclusive mode');
 my @both = map { begin_program($node, 'pawl', 'apply', '--yes', '--lock-timeout', '0', $folder) } 1 .. 2;
-becomes(sub { $both[0]{harness}->pump_nb; $both[1]{harness}->pump_nb; one($node, q{select count(*) from pg_locks where not granted}) },
-	'2', 'one waits for the table, the other for its turn') or diag("$both[0]{out}$both[0]{err}$both[1]{out}$both[1]{err}");
+becomes(sub { $both[0]{harness}->pump_nb; $both[1]{harness}->pump_nb; one($node,
+	q{select count(*) from pg_locks where not granted}) },
+	'2', 'one waits for the table, the other for its turn')
+  or diag("$both[0]{out}$both[0]{err}$both[1]{out}$both[1]{err}");
 $gate->query_safe('rollback');
 $gate->quit;
 my @status = map { end_program($_) } @both;
@@ -102,7 +105,8 @@ my $other = folder_with('order.mmd' => slurp_file("$folder/order.mmd") =~ s/on_d
 put($folder, 'order.mmd', slurp_file("$folder/order.mmd") =~ s/on_delete: allow/on_delete: deny/r);
 $gate->query_safe('begin; select pg_advisory_xact_lock(1885435756, 17)');
 my $late = begin_program($node, 'pawl', 'apply', '--yes', $other);
-becomes(sub { $late->{harness}->pump_nb; $late->{err} =~ /another session applies/ ? 1 : 0 }, '1', 'a session waits for its turn');
+becomes(sub { $late->{harness}->pump_nb; $late->{err} =~ /another session applies/ ? 1 : 0 }, '1',
+	'a session waits for its turn');
 $gate->query_safe(q{select pawl.enforce('orders', 'state', 'order', on_delete => 'deny'); commit});
 $gate->quit;
 is(end_program($late), 1, 'a plan that is no longer true is rejected');

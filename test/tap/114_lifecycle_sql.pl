@@ -15,12 +15,14 @@ my $tables = <<'SQL';
 create table orders (id integer primary key, state text not null);
 insert into orders select g, case when g % 2 = 0 then 'cart' else 'paid' end from generate_series(1, 10) g;
 create table jobs (id integer primary key, state text not null default 'ready', priority integer not null default 0,
-    owner text, lease timestamptz, token bigint not null default 0, attempts integer not null default 0, due timestamptz);
+    owner text, lease timestamptz, token bigint not null default 0, attempts integer not null default 0,
+    due timestamptz);
 create table old_jobs (like jobs including all);
 SQL
 my $order = orders_diagram("pawl:\n  machine: order\n  tables:\n    - {table: orders, column: state, log: true}\n");
 my $job_body = "stateDiagram-v2\n    [*] --> ready\n    ready --> running : start\n    running --> done : finish\n"
-	. "    running --> ready : fail\n    done --> [*]\n    class running owned\n    done : it's \"done\" at 5:30 \\ :now\n";
+	. "    running --> ready : fail\n    done --> [*]\n    class running owned\n"
+	. "    done : it's \"done\" at 5:30 \\ :now\n";
 my $job = orders_diagram(<<'YAML', $job_body);
 pawl:
   machine: job
@@ -115,14 +117,16 @@ for my $way ('apply', 'psql', 'flyway', 'rails', 'django', 'alembic')
 	}
 	$pictures{$way} = definitions($node, $database)
 		. $node->safe_psql($database, q{select id, state from orders order by 1;
-			select subject_id, sort_key, from_state, to_state, event, machine_version from orders_transitions order by 1, 2;
+			select subject_id, sort_key, from_state, to_state, event, machine_version from orders_transitions
+			 order by 1, 2;
 			select relation::text, tgname from pawl.binding join pg_trigger on tgrelid = relation order by 1, 2});
 	is($pictures{$way}, $pictures{apply}, "$way gives the database that apply gives");
 	my $verified = $node->safe_psql($database, q{select count(*) from pawl.verify() where problem <> 'placed'});
 	is($verified, '0', "$way: pawl.verify finds nothing");
 }
 like($pictures{apply}, qr/claim => '\{begin\}'/, 'the pictures show the later files');
-is((command($node, '--database', 'dbname=by_psql', 'sql', '--format', 'liquibase', folder_with('a.mmd' => $order)))[1], 2,
+is((command($node, '--database', 'dbname=by_psql', 'sql', '--format', 'liquibase',
+	folder_with('a.mmd' => $order)))[1], 2,
 	'an unknown format is a usage error');
 
 # Locks: each step in a transaction after those before it, in a session of its own.

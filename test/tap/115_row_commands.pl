@@ -21,19 +21,24 @@ my $folder = folder_with('order.mmd' => orders_diagram(''));
 my $file = "$folder/order.mmd";
 
 is((command($node, 'define', 'order', $file))[1], 0, 'a machine is defined');
-is(json_of($node, 'enforce', 'lines', 'state', 'order', '--on-delete', 'deny')->{machine}, 'order', 'a table is enforced');
+is(json_of($node, 'enforce', 'lines', 'state', 'order', '--on-delete', 'deny')->{machine}, 'order',
+	'a table is enforced');
 is((command($node, 'enforce', 'parcels', 'state', 'order', '--key', 'id', '--version', '1'))[1], 0, 'and another one');
 is((command($node, 'enforce', 'parcels', 'state', 'nonsense'))[1], 3, 'an unknown machine is rejected');
 is((command($node, 'enforce', 'parcels', 'state', 'order', '--version', 'x'))[1], 2, 'a version that is no number');
-is(one($node, q{select on_delete from pawl.binding where relation = 'lines'::regclass}), 'deny', 'options reach the function');
+is(one($node, q{select on_delete from pawl.binding where relation = 'lines'::regclass}), 'deny',
+	'options reach the function');
 $node->safe_psql('postgres', q{select pawl.enable_log('lines'); select pawl.enable_log('parcels')});
 
 # Keys of several columns, and of types that are no text
-is(json_of($node, 'fire', 'lines', 'pay', 'a "b", c', '7', '--metadata', '{"by": "hand"}', '--processor', 'anna')->{state},
+is(json_of($node, 'fire', 'lines', 'pay', 'a "b", c', '7', '--metadata', '{"by": "hand"}', '--processor',
+	'anna')->{state},
 	'paid', 'an event is fired for a key of two columns');
-is(one($node, q{select metadata ->> 'by' || processor from lines_transitions where most_recent and line = 7}), 'handanna',
+is(one($node, q{select metadata ->> 'by' || processor from lines_transitions where most_recent and line = 7}),
+	'handanna',
 	'metadata and processor are logged');
-is(scalar command($node, 'fire', 'parcels', 'pay', '00000000-0000-0000-0000-00000000000A'), "paid\n", 'a uuid is a key');
+is(scalar command($node, 'fire', 'parcels', 'pay', '00000000-0000-0000-0000-00000000000A'), "paid\n",
+	'a uuid is a key');
 is(scalar command($node, 'fire', 'parcels', 'ship,deliver', '00000000-0000-0000-0000-00000000000a'), "delivered\n",
 	'several events are taken in one write');
 my (undef, $status, $err) = command($node, 'fire', 'lines', 'deliver', 'x', '8');
@@ -47,7 +52,8 @@ is((command($node, 'fire', 'lines', 'pay'))[1], 2, 'an event without a key');
 
 my $events = json_of($node, 'available', 'lines', 'x', '8');
 is(join(' ', map { $_->{event} } @$events), 'pay cancel', 'the events of a row');
-is((command($node, 'available', 'parcels', '00000000-0000-0000-0000-00000000000a'))[1], 1, 'of a row that has none any more');
+is((command($node, 'available', 'parcels', '00000000-0000-0000-0000-00000000000a'))[1], 1,
+	'of a row that has none any more');
 is(scalar @{ json_of($node, 'history', '--table', 'lines', 'a "b", c', '7') }, 2, 'history of a key of two columns');
 is(scalar @{ json_of($node, 'history', '--table', 'parcels', '00000000-0000-0000-0000-00000000000a') }, 4,
 	'history of a key of one column');
@@ -75,7 +81,7 @@ rejected($node, q{select pawl.diff(null)}, '22004', 'nor has null');
 my $old = put($folder, 'old.mmd', orders_diagram(''));
 my ($text, $quiet) = command($node, '--database', 'host=/nowhere', 'diff', $old, $file);
 is($quiet, 0, 'two files are compared without a database');
-like($text, qr/^- state paid\n\+ state billed$/m, 'as text') or diag($text);
+like($text, qr/^- state paid\n\+ state billed$/m, 'the states are listed as text') or diag($text);
 is((command($node, 'diff', '--exit-code', $old, $file))[1], 2, 'differences end with 2 by --exit-code');
 is((command($node, 'diff', '--exit-code', $file, $file))[1], 0, 'no difference ends with 0');
 is((command($node, 'diff', '--exit-code', $file, 'nonsense'))[1], 1, 'an error ends with 1');

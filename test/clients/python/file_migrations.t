@@ -12,7 +12,7 @@ from tap import DATABASE, HERE, end, equal, ok
 
 PAWL = os.path.join(HERE, "..", "..", "..", "build", "programs", "client", "pawl")
 DIAGRAM = """---
-title: "Orders: 100 % of them"
+title: "Orders: 100 %% of them"
 pawl:
   machine: %(tool)s_order
   %(remap)s
@@ -57,11 +57,12 @@ def migrated(tool, folder, path, run, after):
         equal(printed.returncode, 0, "%s: migration %d is printed" % (tool, number))
         write(path(number), printed.stdout)
         run()
-        equal(pawl("plan", "--exit-code", files).returncode, 0, "%s: after migration %d nothing is left" % (tool, number))
+        equal(pawl("plan", "--exit-code", files).returncode, 0,
+              "%s: after migration %d nothing is left" % (tool, number))
     equal(psql("select string_agg(state, ' ' order by id) from %s_files.orders" % tool), "cart billed",
           tool + ": the rows are in the new state")
-    ok("it's \"sent\" at 5:30 \\ with %s and %(name)s" in psql("select pawl.diagram('%s_order')" % tool).replace("\\\\", "\\"),
-       tool + ": the text of the diagram arrives as it is")
+    diagram = psql("select pawl.diagram('%s_order')" % tool).replace("\\\\", "\\")
+    ok("it's \"sent\" at 5:30 \\ with %s and %(name)s" in diagram, tool + ": the text of the diagram arrives as it is")
 
 
 def by_django(folder):

@@ -16,7 +16,8 @@ def equal(have, want, name)
 end
 
 DATABASE = 'pawl_clients'.freeze
-PAWL = [File.join(__dir__, '..', '..', '..', 'build', 'programs', 'client', 'pawl'), '--database', "dbname=#{DATABASE}"].freeze
+PROGRAM = File.join(__dir__, '..', '..', '..', 'build', 'programs', 'client', 'pawl')
+PAWL = [PROGRAM, '--database', "dbname=#{DATABASE}"].freeze
 
 def diagram(paid, remap)
   <<~MERMAID
