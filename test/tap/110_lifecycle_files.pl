@@ -7,6 +7,7 @@ use LifecycleFiles;
 use PawlPrograms;
 use PawlTest;
 use PostgreSQL::Test::Utils;
+use Terminal;
 use Test::More;
 
 my $node = new_cluster('main');
@@ -119,6 +120,14 @@ like(scalar command($node, 'plan', $folder), qr/3 rows in paid become billed/, '
 my (undef, $unasked, $why) = command($node, 'apply', $folder);
 is($unasked, 2, 'a state is not taken away where no one can be asked');
 like($why, qr/--yes/, 'and the message names the flag');
+for my $answer ('no', '')
+{
+	my $terminal = Terminal->new($node, 'pawl', 'apply', $folder);
+	like($terminal->shows(qr/Only 'yes' is accepted: /), qr/\033\[31m2\. - upgrade/, 'a terminal is asked, in red');
+	syswrite $terminal->{pty}, "$answer\n";
+	is($terminal->status, 1, "the answer '$answer' ends with 1");
+	is(one($node, 'select max(version) from pawl.machine where machine = \'order\''), '1', 'and changes nothing');
+}
 is((command($node, 'apply', '--yes', $folder))[1], 0, 'with --yes the state goes');
 is(one($node, q{select string_agg(distinct state, ' ' order by state) from orders}), 'billed cart',
 	'the rows are in the new state');
