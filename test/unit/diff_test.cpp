@@ -115,10 +115,12 @@ TEST(Diff, TheDiagramCanBeReadAgain) {
                 for (const core::DrawnState& state : core::read_mermaid("stateDiagram-v2\n" + body).states)
                     names.insert(state.id);
             EXPECT_EQ(again.states.size(), names.size()) << text;
-            for (const core::Change& change : core::diff(machine_of(before), machine_of(after)))
-                for (const core::DrawnState& state : again.states)
-                    if (change.state == state.id)
-                        EXPECT_EQ(state.tags, Lines{"diff_" + std::string(core::name_of(change.kind))}) << text;
+            for (const core::Change& change : core::diff(machine_of(before), machine_of(after))) {
+                for (const core::DrawnState& state : again.states) {
+                    if (change.state != state.id) continue;
+                    EXPECT_EQ(state.tags, Lines{"diff_" + std::string(core::name_of(change.kind))}) << text;
+                }
+            }
         }
 }
 
