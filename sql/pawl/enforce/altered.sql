@@ -7,15 +7,14 @@ LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     WITH RECURSIVE down(oid) AS (
-        SELECT relation
+        (SELECT relation
+         UNION ALL
+         SELECT c.oid FROM pg_class t JOIN pg_class c ON c.reloftype = t.reltype
+          WHERE t.oid = relation AND t.relkind = 'c')
         UNION
-        SELECT x.oid
-          FROM down
-          CROSS JOIN LATERAL (
-                  SELECT i.inhrelid AS oid FROM pg_inherits i WHERE i.inhparent = down.oid
-                  UNION ALL
-                  SELECT c.oid FROM pg_class t JOIN pg_class c ON c.reloftype = t.reltype
-                   WHERE t.oid = down.oid AND t.relkind = 'c') x
+        -- most have no children, and are many where a log has many partitions
+        SELECT i.inhrelid FROM down JOIN pg_class p ON p.oid = down.oid AND p.relhassubclass
+          JOIN pg_inherits i ON i.inhparent = p.oid
     )
     SELECT down.oid FROM down
 $function$;

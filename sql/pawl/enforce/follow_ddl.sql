@@ -12,6 +12,7 @@ DECLARE
     leaves boolean;
     touched_column integer;
     rewritten name[];
+    altered oid[];
     changed_type regtype;
     bound pawl.binding;
     problem record;
@@ -29,7 +30,8 @@ BEGIN
         rewritten := ARRAY(SELECT r::name FROM pg_event_trigger_ddl_commands() c
             CROSS JOIN LATERAL unnest(pawl._rewritten_columns(c.command)) r
                             WHERE c.classid = 'pg_class'::regclass AND c.objid = touched);
-        FOR bound IN SELECT b.* FROM pawl._altered_with(touched) a JOIN pawl.binding b ON b.relation = a
+        altered := ARRAY(SELECT pawl._altered_with(touched));
+        FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = ANY (altered)
             ORDER BY b.relation, b.state_column LOOP
             PERFORM pawl._follow_columns(bound, CASE WHEN bound.relation = touched THEN touched_column ELSE 0 END);
             PERFORM pawl._reject_rewrite(bound, rewritten);
@@ -45,14 +47,14 @@ BEGIN
         END LOOP;
         FOR bound IN
             SELECT b.* FROM pawl.binding b
-             WHERE b.history IN (SELECT a FROM pawl._altered_with(touched) a UNION ALL SELECT a
-                 FROM pawl._ancestors(touched) a)
+             WHERE b.history = ANY (altered) OR b.history IN (SELECT a FROM pawl._ancestors(touched) a)
              ORDER BY b.relation, b.state_column
         LOOP
             PERFORM pawl._check_altered_log(bound, rewritten);
         END LOOP;
         PERFORM pawl._follow_audits(a::regclass, CASE WHEN a = touched THEN touched_column ELSE 0 END, rewritten)
-            FROM pawl._altered_with(touched) a;
+            FROM unnest(altered) a
+           WHERE a IN (SELECT unnest(ARRAY[b.relation, b.log, b.audit]) FROM pawl.audit_binding b);
         IF leaves THEN
             PERFORM pawl._let_go(touched);
             PERFORM pawl._let_partitions_go(b.history) FROM pawl.binding b

@@ -75,8 +75,20 @@ AS $function$
 DECLARE
     leaf regclass;
     guard record;
+    audited boolean := EXISTS (SELECT FROM pawl.audit_binding a WHERE a.log = _close_partitions.log);
 BEGIN
-    FOR leaf IN SELECT m FROM pawl._members(log) m WHERE m <> log ORDER BY m LOOP
+    -- partitions that have their triggers are left out by one look at the catalog: there can be a thousand
+    FOR leaf IN
+        SELECT m FROM pawl._members(log) m
+          LEFT JOIN (SELECT t.tgrelid, count(*) AS present FROM pg_trigger t
+                      WHERE (t.tgname, t.tgtype, t.tgenabled, t.tgfoid) IN (
+                                ('!pawl_protect', 26, 'O', 'pawl.protect_log()'::regprocedure),
+                                ('!pawl_protect_truncate', 34, 'O', 'pawl.protect_log()'::regprocedure),
+                                ('!pawl_audit', 4, 'A', 'pawl.audit_results()'::regprocedure))
+                        AND t.tgqual IS NULL AND t.tgnargs = 0 AND cardinality(t.tgattr::smallint[]) = 0
+                      GROUP BY 1) g ON g.tgrelid = m
+         WHERE m <> log AND g.present IS DISTINCT FROM CASE WHEN audited THEN 3 ELSE 2 END ORDER BY m
+    LOOP
         FOR guard IN SELECT * FROM (VALUES ('!pawl_protect', 'BEFORE UPDATE OR DELETE ON %s FOR EACH STATEMENT'),
             ('!pawl_protect_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT')) g(name, moment) LOOP
             IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = leaf AND t.tgname = guard.name
@@ -87,7 +99,7 @@ BEGIN
                         || ' EXECUTE FUNCTION pawl.protect_log()', guard.name, leaf);
             END IF;
         END LOOP;
-        IF EXISTS (SELECT FROM pawl.audit_binding a WHERE a.log = _close_partitions.log) THEN
+        IF audited THEN
             PERFORM pawl._install_audit(leaf);
         END IF;
     END LOOP;
@@ -106,9 +118,12 @@ DECLARE
     newcomer regclass;
 BEGIN
     FOR newcomer IN
-        SELECT c.oid FROM unnest(touched) t CROSS JOIN LATERAL pawl._members(t) m JOIN pg_class c ON c.oid = m
-         WHERE c.relkind <> 'p' AND c.oid <> log AND log IN (SELECT a FROM pawl._ancestors(m) a)
-           AND NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = m AND g.tgname = '!pawl_protect_truncate')
+        SELECT x.oid
+          -- few are new; the others are not asked for their ancestors
+          FROM (SELECT c.oid FROM unnest(touched) t CROSS JOIN LATERAL pawl._members(t) m JOIN pg_class c ON c.oid = m
+                 WHERE c.relkind <> 'p' AND c.oid <> log AND NOT EXISTS (SELECT FROM pg_trigger g
+                           WHERE g.tgrelid = m AND g.tgname = '!pawl_protect_truncate') OFFSET 0) x
+         WHERE log IN (SELECT a FROM pawl._ancestors(x.oid) a)
     LOOP
         IF pawl._has_rows(newcomer) THEN
             PERFORM pawl.raise('PW006', format('%s cannot join the log %s: it has rows', newcomer, log),
