@@ -108,3 +108,26 @@ Errors: 22023 results is not an array; PW004 no processor given. Privileges: paw
 Example: SELECT * FROM
 pawl_saga.report(''[{"flow_uuid": "01890000-0000-7000-8000-000000000001", "node": 1, "token": 1, "result": 7}]'',
 ''worker 1'')';
+
+CREATE FUNCTION pawl_saga.report_and_claim(results jsonb, processor text, queue text DEFAULT 'default',
+    batch integer DEFAULT 1, lease interval DEFAULT NULL)
+RETURNS TABLE (flow_uuid uuid, node integer, ok boolean, state text, problem text, name text, action text,
+    handler text, token bigint, arguments jsonb, result jsonb, failure jsonb, failures jsonb, traceparent text,
+    tracestate text)
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS 'MODULE_PATHNAME', 'pawl_saga_report_and_claim';
+COMMENT ON FUNCTION pawl_saga.report_and_claim(jsonb, text, text, integer, interval) IS
+'Records results and claims the next tasks, as pawl_saga.report and pawl_saga.claim do one after the other, with fewer
+writes: a task that the results make claimable begins by the write that makes it so.
+results: as for pawl_saga.report. processor: the worker. queue: default "default". batch: how many tasks to claim, 1
+to 10000; default 1. lease: default 60 s.
+Returns first one row for each element of results: flow_uuid, node, ok, state and problem as pawl_saga.report returns
+them. Then the claimed tasks, where ok is null: flow_uuid, node, name, action, handler, token, arguments, result,
+failure, failures, traceparent and tracestate as pawl_saga.claim returns them.
+Errors: PW004 no processor given; 22023 results is not an array, batch or lease out of range; 22004 queue is null;
+42501 tasks of SQL functions, which only pawl_saga.run_sql_tasks and work_sql_tasks run. Privileges: pawl_admin,
+pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_saga.report_and_claim(''[]'', ''worker 1'', batch => 10)';

@@ -122,8 +122,7 @@ void plan_log(void* argument) {
 // Runs a statement that returns one row, planned once for all pages of a call.
 void run_prepared(SPIPlanPtr* plan, const char* statement, int n, Oid* types, Datum* values) {
     if (*plan == nullptr) *plan = SPI_prepare_cursor(statement, n, types, CURSOR_OPT_GENERIC_PLAN);
-    const int code =
-        *plan == nullptr ? SPI_result : SPI_execute_plan(*plan, values, nullptr, false, 0);
+    const int code = *plan == nullptr ? SPI_result : SPI_execute_plan(*plan, values, nullptr, false, 0);
     if (code != SPI_OK_SELECT || SPI_processed != 1)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not prune: %s", SPI_result_code_string(code)),
                         errdetail("%s", statement)));
