@@ -11,12 +11,10 @@ namespace pawl::saga {
 
 namespace {
 
-// Of a queue: whether tasks without a worker are to be reverted, others have lost theirs, whether tasks are to be
-// reverted, and whether it is paused. Reverts are looked up first: among very many tasks that are to be executed a
-// claim would look for them one by one.
+// Of a queue: whether tasks have lost their workers, others are to be reverted, and whether it is paused. Reverts are
+// looked up first: among very many tasks that are to be executed a claim would look for them one by one.
 constexpr const char* look_at_queue =
-    "SELECT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = $1 AND t.worker IS NULL AND t.state = 'RUNNING' "
-    "AND t.intention = 'REVERT'), EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = $1 AND t.worker IS NULL "
+    "SELECT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = $1 AND t.worker IS NULL "
     "AND (t.state = 'RUNNING' OR t.state = 'REVERTING')), EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = $1 "
     "AND t.due_at IS NULL AND t.state = ANY ('{SUCCESS,FAILURE,REVERT_FAILURE}'::text[])), "
     "EXISTS (SELECT FROM pawl.paused p WHERE p.relation = 'pawl_saga.tasks'::regclass AND p.state_column = 'state' "
@@ -98,7 +96,7 @@ Queue look_at(const Asked& asked, Binding& tasks) {
     parameters.add(TEXTOID, PointerGetDatum(asked.queue));
     run_planned(tasks, look_at_queue, parameters, Order::sorted);
     return {DatumGetBool(pg::value_of(SPI_tuptable, 0, 1)), DatumGetBool(pg::value_of(SPI_tuptable, 0, 2)),
-            DatumGetBool(pg::value_of(SPI_tuptable, 0, 3)), DatumGetBool(pg::value_of(SPI_tuptable, 0, 4))};
+            DatumGetBool(pg::value_of(SPI_tuptable, 0, 3))};
 }
 
 ClaimRequest request_of(const Target& tasks, const char* event, const Asked& asked, int most) {
@@ -120,10 +118,9 @@ Queue take_over(const Asked& asked, Tuplestorestate* rows) {
     return pg::call([&] {
         SPI_connect();
         const Queue queue = look_at(asked, *tasks.binding);
-        if (queue.has_orphans)
+        if (queue.has_lost) {
             OidFunctionCall2(pg::function_of("pawl_saga", "_record_orphans"), PointerGetDatum(asked.processor),
                              PointerGetDatum(asked.queue));
-        if (queue.has_lost) {
             Parameters parameters = {};
             parameters.add(TEXTOID, PointerGetDatum(asked.processor));
             parameters.add(TEXTOID, PointerGetDatum(asked.queue));

@@ -38,7 +38,7 @@ public:
     bool run(ReturnSetInfo* result) {
         lock_flows(tasks_, elements_);
         const Queue queue = look_at(asked_, tasks_);
-        if (queue.has_orphans || queue.has_lost || queue.has_reverts || queue.paused) return false;
+        if (queue.has_lost || queue.has_reverts || queue.paused) return false;
         const Intent reporting = intent_;
         const bool others_wait = pick(1).batch.n > 0;
         begin_starting(others_wait ? 0 : asked_.batch);

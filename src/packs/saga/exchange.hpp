@@ -44,7 +44,6 @@ void set_processor(text* processor);
 // Whether lost workers left something in the queue, tasks are to be reverted, or it is paused. Ereports; runs inside
 // SPI.
 struct Queue {
-    bool has_orphans;
     bool has_lost;
     bool has_reverts;
     bool paused;

@@ -55,10 +55,11 @@ public:
     FollowUp(const Ended& ended, Binding& plans, Starting* starting)
         : ended_(ended), plans_(plans), starting_(starting) {}
 
-    // The outermost follow-up locks the flows, which another transaction may just be changing.
+    // The outermost follow-up locks the flows, which another transaction may just be changing. A report that starts
+    // tasks has locked its flows.
     void find_flows(bool outermost) {
         const Datum keys = array_of_atoms(ended_, UUIDOID, [](const Atom& atom) { return UUIDPGetDatum(&atom.flow); });
-        flows_ = read_flows(keys, outermost ? Rows::locked : Rows::read, plans_);
+        flows_ = read_flows(keys, outermost && starting_ == nullptr ? Rows::locked : Rows::read, plans_);
     }
 
     // All is counted before a node is examined, which can count its flow anew, or hold it.
