@@ -291,7 +291,7 @@ VARIANTS = [
     ),
     Variant(
         "appended",
-        "UPDATE and INSERT of the log entries by hand in one statement, nothing enforced",
+        "UPDATE and INSERT of the log entries in one statement, nothing enforced",
         log_shape(),
         APPENDED.format(state="'{b}'", where="", end=""),
         APPENDED.format(state="'s' || (right(state, 1)::int + 1) % 10", where="where id = :id", end=";"),
