@@ -199,14 +199,16 @@ select results_eq($$execute named_text('"My Shop".k', '42', 'back')$$, $$values 
 reset search_path;
 
 -- Calls that are none.
-select throws_ok(call, '42883', null, call) from unnest(array[$$select pawl.fire('k', 42)$$, $$select pawl.fire('k')$$,
-    $$select pawl.fire()$$, $$select pawl.fire_many('k', '{1}')$$, $$select pawl.available('k')$$,
+select throws_ok(call, '42883', null, call) from unnest(array[$$select pawl.fire('k')$$,
+    $$select pawl.fire()$$, $$select pawl.fire_many('k')$$, $$select pawl.available('k')$$,
     $$select pawl.history('k')$$, $$select pawl.state_at('k', 42)$$,
-    $$select pawl.fire('k', 42, 'go', '{}', 'state', 'me', 1, 'more')$$,
+    $$select pawl.fire('k', 42, 'go', '{}', 'state', 'me', 1, '{go}', 'more')$$,
     $$select pawl.fire('k', 42, happening => 'go')$$]) call;
-select throws_ok($$select pawl.fire('k', 42, event => 'go', events => '{go}')$$, '42883', null, 'an event and a list');
+select throws_ok($$select pawl.fire('k', 42, event => 'go', events => '{go}')$$, '22023',
+    'event and events cannot both be specified', 'an event and a list');
 select throws_ok(call, '22004', null, call) from unnest(array[$$select pawl.fire(null, 42, 'go')$$,
-    $$select pawl.fire('k', 42, null)$$, $$select pawl.fire('k', 42, events => null)$$,
+    $$select pawl.fire('k', 42, null)$$, $$select pawl.fire('k', 42, events => null)$$, $$select pawl.fire('k', 42)$$,
+    $$select pawl.fire_many('k', '{1}')$$,
     $$select pawl.fire_many('k', null::int[], 'go')$$, $$select pawl.fire_many('k', '{1}', null)$$,
     $$select pawl.available('k', null)$$, $$select pawl.history('k', null)$$,
     $$select pawl.state_at('k', null, now())$$, $$select pawl.state_at('k', 42, null)$$]) call;

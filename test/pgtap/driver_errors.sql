@@ -213,7 +213,9 @@ create temp table spoken as
     select f.signature, (says(c.statement)).*
       from own_functions f
       cross join lateral (select format('select %I.%I(%s)', f.nspname, f.proname, a.arguments) as statement
-                            from (values (f.nulls), (f.strange)) a(arguments)) c;
+                            from (values (f.nulls), (f.strange)) a(arguments)
+                           -- assertions that fail count among the tests of this file
+                           where f.nspname <> 'pawl_test' or a.arguments = f.nulls) c;
 select cmp_ok((select count(*) from spoken where code <> '00000'), '>', 150::bigint, 'most of them raise something');
 select is_empty($$select signature, code, context from spoken where context <> '' and code !~ '^XX'
     -- the frame of a function in SQL does not say whose it is

@@ -71,9 +71,10 @@ select pawl.define('worked', $$stateDiagram-v2
     b --> a : back
     classDef owned color:red
     class b owned$$) \g /dev/null
-select pawl.enforce('worked', 'state', 'worked'), pawl.enable_log('worked'), pawl.enable_events('worked', wake => true),
+select pawl.enforce('worked', 'state', 'worked'), pawl.enable_log('worked'),
     pawl.enable_queue('worked', owner => 'owner', lease => 'lease', token => 'token'),
     pawl.enable_timers('worked', due => 'due'), pawl.set_claiming('worked', claim => '{go}', on_expiry => 'back'),
+    pawl.enable_events('worked', wake => true),
     pawl.audit('worked', '{"b": true}'), pawl.set_placing('worked') \g /dev/null
 insert into worked values (1);
 create table given (argument text, value text);

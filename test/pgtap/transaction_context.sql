@@ -98,9 +98,11 @@ select results_eq($$select processor from t_transitions where subject_id = 1 ord
     $$values (null), ('kept')$$, 'also when the session keeps the value');
 begin;
 select pawl.set_context(processor => 'prepared') \g /dev/null
-select is(flip(), 'prepared - - -', 'a transaction that will be prepared');
+select flip() \g /dev/null
 prepare transaction 'pawl_test_context';
 commit prepared 'pawl_test_context';
+select is((select processor from t_transitions where subject_id = 1 and most_recent), 'prepared',
+    'a transaction that is prepared has its context');
 select is(flip(), '- - - -', 'leaves nothing');
 begin;
 set local pawl.processor = 'reset';
