@@ -133,7 +133,8 @@ COMMENT ON FUNCTION pawl_api.accept_certificate(text, name, text, text[], interv
 must trust the authority that signed it.
 fingerprint: SHA-256, 64 hexadecimal digits. role: the role of its requests. person: the name of its user. scopes:
 read, operate; default read. valid: how long; default null: until revoked. note: a text; default null.
-Errors: 23505 it is already accepted; 22023 an invalid fingerprint, person or scopes; 22004 role is null; 42704 no such role;
+Errors: 23505 it is already accepted; 22023 an invalid fingerprint, person or scopes;
+22004 role is null; 42704 no such role;
 42501 a superuser, or pawl_authenticator is not a member of the role. Privileges: pawl_admin.
 Example: SELECT pawl_api.accept_certificate(repeat(''ab'', 32), ''pawl_reader'', ''Ada'')';
 

@@ -150,10 +150,10 @@ select results_eq('select parameter_types::text[] from pg_prepared_statements wh
 
 -- Keys of other types than the column's: each value is read from its text.
 select is(pawl.fire('k', 42::smallint, 'go'), 'b', 'a smaller integer');
-select is(pawl.fire('k', 42::numeric, 'back'), 'a', 'a numeric');
-select is(pawl.fire('k', 42::oid, 'go'), 'b', 'an OID');
-select is(pawl.fire('k', '42'::name, 'back'), 'a', 'a name');
-select is(pawl.fire('k', '42'::pin, 'go'), 'b', 'a domain');
+select is(pawl.fire('k', 42::numeric, 'back'), 'a', 'a numeric key');
+select is(pawl.fire('k', 42::oid, 'go'), 'b', 'an OID as key');
+select is(pawl.fire('k', '42'::name, 'back'), 'a', 'a name as key');
+select is(pawl.fire('k', '42'::pin, 'go'), 'b', 'a value of a domain');
 select throws_ok($$select pawl.fire('k', 42.5, 'back')$$, '22P02', null, 'a numeric that is no integer');
 select throws_ok($$select pawl.fire('k', '42 ', 'back'), pawl.fire('k', '4 2', 'back')$$, '22P02', null,
     'a text with a blank inside');
@@ -166,7 +166,7 @@ select is(pawl.fire('k', row(42)::boxed, 'back'), 'a', 'a row of one column, wha
 create table of_colour (id colour primary key, state text not null default 'a');
 select pawl.enforce('of_colour', 'state', 'm'), pawl.enable_log('of_colour') \g /dev/null
 insert into of_colour values ('red');
-select is(pawl.fire('of_colour', 'red'::colour, 'go'), 'b', 'an enum');
+select is(pawl.fire('of_colour', 'red'::colour, 'go'), 'b', 'a value of an enum');
 select is(pawl.fire('of_colour', 'red'::varchar(3), 'back'), 'a', 'its label as varchar');
 select throws_ok($$select pawl.fire('of_colour', 'blue', 'go')$$, '22P02', null, 'no label of it');
 
@@ -185,9 +185,9 @@ prepare named_varchar(varchar, varchar, varchar) as select pawl.fire($1, $2, $3)
 prepare named_class(regclass, int, text) as select pawl.fire($1, $2, $3);
 select results_eq($$execute named('"My Shop"."Odd ""Table"""', '1', 'go')$$, $$values ('b', 1::bigint, 'a')$$,
     'a quoted name without a type');
-select results_eq($$execute named_text('"My Shop"."Odd ""Table"""', '1', 'back')$$, $$values ('a')$$, 'as text');
-select results_eq($$execute named_varchar('"My Shop"."Odd ""Table"""', '1', 'go')$$, $$values ('b')$$, 'as varchar');
-select results_eq($$execute named_class('"My Shop"."Odd ""Table"""', 1, 'back')$$, $$values ('a')$$, 'as regclass');
+select results_eq($$execute named_text('"My Shop"."Odd ""Table"""', '1', 'back')$$, $$values ('a')$$, 'a quoted name as text');
+select results_eq($$execute named_varchar('"My Shop"."Odd ""Table"""', '1', 'go')$$, $$values ('b')$$, 'a quoted name as varchar');
+select results_eq($$execute named_class('"My Shop"."Odd ""Table"""', 1, 'back')$$, $$values ('a')$$, 'a quoted name as regclass');
 select throws_ok($$execute named_text('My Shop.k', '1', 'go')$$, '42602', null, 'a name that should be quoted');
 select throws_ok($$execute named_text('nowhere', '1', 'go')$$, '42P01', 'relation "nowhere" does not exist',
     'a table that is not there');

@@ -207,7 +207,8 @@ create view own_functions as
                 order by t.n)
               from unnest(p.proargtypes::oid[]) with ordinality t(type, n)) as strange
       from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-     where n.nspname in ('pawl', 'pawl_dag', 'pawl_bulk', 'pawl_saga', 'pawl_api', 'pawl_test') and p.proname !~ '^(_|wait_)' and p.prokind = 'f'
+     where n.nspname in ('pawl', 'pawl_dag', 'pawl_bulk', 'pawl_saga', 'pawl_api', 'pawl_test')
+       and p.proname !~ '^(_|wait_)' and p.prokind = 'f'
        and p.prorettype not in ('trigger'::regtype, 'event_trigger'::regtype) and p.provariadic = 0;
 create temp table spoken as
     select f.signature, (says(c.statement)).*

@@ -103,7 +103,7 @@ prepare transaction 'pawl_test_context';
 commit prepared 'pawl_test_context';
 select is((select processor from t_transitions where subject_id = 1 and most_recent), 'prepared',
     'a transaction that is prepared has its context');
-select is(flip(), '- - - -', 'leaves nothing');
+select is(flip(), '- - - -', 'and leaves nothing behind');
 begin;
 set local pawl.processor = 'reset';
 reset pawl.processor;

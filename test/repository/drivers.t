@@ -32,6 +32,7 @@ for my $client (@clients) {
     my $call = $line_of{$client} // qr/\bexample\(["']\Q$client\E["']/;
     is(scalar(grep { $tests{$_} =~ $call } keys %tests), 1, "$client: one test runs it");
     my $condition = (grep { /_machine/ } @lines)[0] // '';
-    is(join(' ', grep { index($tests{$_}, $condition =~ s/^\s+//r) >= 0 } sort keys %tests), '', "$client: and none copies it");
+    my @copies = grep { index($tests{$_}, $condition =~ s/^\s+//r) >= 0 } sort keys %tests;
+    is("@copies", '', "$client: and none copies it");
 }
 done_testing();

@@ -78,10 +78,11 @@ is(ask($signed), 'left mine', 'that of a prepared transaction is of no other, al
 ask("commit prepared 'jot'");
 is(ask($signed), 'left mine prepared', 'and signs its own state change');
 ask("update jot set state = 'done' where id = 6");
-ask("begin; savepoint s; set local pawl.processor = 'undone'; rollback to s; update jot set state = 'done' where id = 7; "
-	. "commit");
+ask("begin; savepoint s; set local pawl.processor = 'undone'; rollback to s; update jot set state = 'done' "
+	. "where id = 7; commit");
 is(ask($signed), 'left mine prepared', 'what a savepoint has undone is not recorded');
-$node->safe_psql('postgres', q(do $$ begin execute format('alter role %I set pawl.processor = %L', current_user, 'role');
+$node->safe_psql('postgres', q(do $$ begin
+	execute format('alter role %I set pawl.processor = %L', current_user, 'role');
 	end $$));
 $pooler->end;
 $pooler->begin;

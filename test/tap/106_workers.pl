@@ -98,7 +98,12 @@ sub begin
 	return $proxy ? begin_through($proxy, $node, @command) : begin_program($node, @command);
 }
 
-sub works { return wait_until(sub { one($node, $source->{owned}) > 0 }, 'jobs at work') }
+sub works
+{
+	return wait_until(sub {
+		$node->safe_psql('postgres', $source->{duties});
+		one($node, $source->{owned}) > 0 }, 'jobs at work');
+}
 
 my %accident = (
 	kill => sub {

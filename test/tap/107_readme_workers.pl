@@ -44,7 +44,7 @@ for my $language (sort keys %worker)
 	my %sent;
 	$sent{$_}++ for $run->{out} =~ /^sent (\d+)$/mg;
 	is(scalar(keys %sent), 1000, 'every job was handled') or diag($run->{err});
-	is(join(' ', grep { $sent{$_} > 1 } sort keys %sent), '', 'once');
+	is(join(' ', grep { $sent{$_} > 1 } sort keys %sent), '', 'and handled once');
 	is(shop(q(select count(*) from jobs_transitions where to_state = 'done' and metadata = '{"sent": true}'
 		and subject_id in (select id from jobs))), 1000, 'and the results are in the log')
 		or diag(shop(q(select metadata, count(*) from jobs_transitions where to_state = 'done' group by 1)));

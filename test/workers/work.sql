@@ -1,4 +1,4 @@
--- What the workers of the scenarios work on: a table of jobs, a workflow, a bulk operation and a flow, of one step each.
+-- What the workers of the scenarios work on: a table of jobs, a workflow, a bulk operation and a flow of one step.
 create table work (
     id bigint generated always as identity primary key,
     kind text not null,

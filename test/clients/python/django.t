@@ -45,7 +45,8 @@ error = raised(IntegrityError, order.save, "a rejected state change is an Integr
 equal((error.__cause__.pgcode, error.__cause__.diag.constraint_name), ("23514", "orders_state_machine"),
       "its SQLSTATE and constraint")
 set_state = example("Django", transaction=transaction, IntegrityError=IntegrityError, ValidationError=ValidationError)
-error = raised(ValidationError, lambda: set_state(order, "sent"), "which the example of the page makes a validation error")
+error = raised(ValidationError, lambda: set_state(order, "sent"),
+               "which the example of the page makes a validation error")
 equal(list(error.message_dict), ["state"], "of the state column")
 ok("pay" in error.message_dict["state"][1], "with the HINT of what is possible", error.message_dict)
 with transaction.atomic():

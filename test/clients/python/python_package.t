@@ -53,7 +53,8 @@ with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(TOP, page)) as file:
             pages += re.findall(r"^```python\n(.*?)^```", file.read(), re.M | re.S)
     # The functions that the examples leave to the reader.
-    before = "from typing import Any\nimport pawl\ndef book(*given: Any) -> str: return ''\ndef send(given: Any) -> bool: return True\n"
+    before = ("from typing import Any\nimport pawl\ndef book(*given: Any) -> str: return ''\n"
+              "def send(given: Any) -> bool: return True\n")
     with open(folder + "/source/examples.py", "w") as file:
         file.write(before + "\n".join(pages))
     passes("the examples have the types that the package says", "mypy", "--check-untyped-defs", "examples.py",

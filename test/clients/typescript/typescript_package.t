@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// The package of client/typescript as a stranger gets it: packed by npm pack, installed in an empty project, imported by
-// ES modules, CommonJS and TypeScript; the examples of its page compile in strict mode.
+// The package of client/typescript as a stranger gets it: packed by npm pack, installed in an empty project, imported
+// by ES modules, CommonJS and TypeScript; the examples of its page compile in strict mode.
 'use strict';
 const { spawnSync } = require('child_process');
 const { cpSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } = require('fs');
@@ -26,9 +26,11 @@ test('ts_package', 'typescript', async (load, connection) => {
     symlinkSync(packages, path.join(source, 'node_modules'));
     const [packed] = JSON.parse(run(source, 'npm', 'pack', '--json').replace(/^[^[]*/, ''));
     const names = packed.files.map((file) => file.path);
-    equal(names.filter((name) => /\.ts$|\.js$/.test(name) && !name.startsWith('dist/')), [], 'only what is built is packed');
-    equal(readdirSync(path.join(source, 'src')).flatMap((name) => [name.replace(/ts$/, 'js'), name.replace(/ts$/, 'd.ts')])
-        .filter((name) => !names.includes(`dist/${name}`)), [], 'all of it, with its types');
+    equal(names.filter((name) => /\.ts$|\.js$/.test(name) && !name.startsWith('dist/')), [],
+        'only what is built is packed');
+    const built = readdirSync(path.join(source, 'src'))
+        .flatMap((name) => [name.replace(/ts$/, 'js'), name.replace(/ts$/, 'd.ts')]);
+    equal(built.filter((name) => !names.includes(`dist/${name}`)), [], 'all of it, with its types');
     equal(['README.md', 'package.json'].filter((name) => !names.includes(name)), [], 'and its page');
     const version = /^default_version = '(.*)'/m.exec(readFileSync(`${top}/extension/pawl.control`, 'utf8'))[1];
     equal(packed.version, version, 'its version is that of the extension');
@@ -56,9 +58,11 @@ await client.end();
     Object.entries(pages).forEach(([page, imports], number) => {
         const examples = [...readFileSync(path.join(top, page), 'utf8').matchAll(/^```ts\n(.*?)^```/gms)];
         ok(examples.length > 0, `${page} has examples`);
-        writeFileSync(path.join(project, `page_${number}.mts`), imports + before + examples.map(([, code]) => code).join('\n'));
+        const code = examples.map(([, example]) => example).join('\n');
+        writeFileSync(path.join(project, `page_${number}.mts`), imports + before + code);
     });
-    const compile = [path.join(packages, '.bin/tsc'), '--strict', '--noEmit', '--target', 'es2022', '--module', 'nodenext'];
+    const compile = [path.join(packages, '.bin/tsc'), '--strict', '--noEmit', '--target', 'es2022',
+        '--module', 'nodenext'];
     run(project, ...compile, 'page_0.mts', 'page_1.mts');
     writeFileSync(path.join(project, 'wrong.mts'), "import * as pawl from 'pawl';\nnew pawl.Worker({ threads: 4 });\n"
         + "new pawl.Table('jobs', { success: 'finish' });\n");
