@@ -21,11 +21,12 @@ sub shop { return scalar one($node, $_[0], 'shop') }
 # The statements of the first example behind a heading, or of the page.
 sub statements
 {
-	my ($text) = $readme =~ ($_[0] // '') eq '' ? qr/^```sql\n(.*?)^```/ms : qr/^## $_[0]\n.*?^```sql\n(.*?)^```/ms;
+	my ($heading) = @_;
+	my ($text) = $readme =~ /@{[ defined $heading ? "^## $heading\\n.*?" : '' ]}^```sql\n(.*?)^```/ms;
 	return $text;
 }
 $node->safe_psql('shop', "create extension $_ cascade") for qw(pawl pawl_dag pawl_bulk pawl_saga);
-$node->safe_psql('shop', statements() =~ s/^update orders .*//mr);
+$node->safe_psql('shop', scalar statements() =~ s/^update orders .*//mr);
 $node->safe_psql('shop', statements('Work queues'));
 
 # The worker of the README in each language, on a thousand jobs.
@@ -68,7 +69,7 @@ for my $language (sort keys %page)
 	$node->safe_psql('shop', q(delete from orders; insert into orders values (1, 'cart'), (2, 'cart')));
 	my $run = begin_program($node, (map { $_ eq $readme[1] ? "$top/$page{$language}" : $_ } @{ $worker{$language} }));
 	ok(wait_until(sub {
-			shop('select pawl_dag.work_sql_steps(100), pawl_dag.orchestrate(100)');
+			$node->safe_psql('shop', 'call pawl_dag.work_sql_steps(100); select pawl_dag.orchestrate(100)');
 			shop(q(select count(*) from pawl_dag.tasks where namespace = 'billing'
 				and state not in ('complete', 'error', 'blocked_by_failures'))) == 0 }, 'all tasks'),
 		"$language: the worker of the page does its steps") or diag($run->{err});
@@ -76,7 +77,8 @@ for my $language (sort keys %page)
 	is(shop(q(select string_agg(distinct state || ' ' || coalesce(result::text, ''), ', ') from pawl_dag.steps
 		where handler = 'charge_card')), 'complete {"receipt": "visa-1"}, error ', 'the results are as the page says');
 	is(shop(q(select count(*) from pawl_dag.tasks where name = 'invoice')), 1, 'a task began');
-	is(shop(q(select processor || ' ' || correlation_id from pawl.history('orders', 1) where to_state = 'paid')),
+	is(shop(q(select processor || ' ' || correlation_id from pawl.history('orders', 1)
+		where to_state = 'paid' order by sort_key desc limit 1)),
 		'web request 17', 'and an order was paid in the same transaction');
 	like($run->{out}, qr/^From "cart" the machine allows: "paid" \(pay\), "cancelled" \(cancel\)\.$/m,
 		'the error said what is possible');

@@ -12,7 +12,7 @@ symlinkSync(`${process.env.PAWL_TYPESCRIPT}/node_modules/pg`, `${folder}/node_mo
 const examples = [...readFileSync(process.argv[2], 'utf8').matchAll(/^```ts\n(.*?)^```/gms)].map(([, code]) => code);
 const before = `
 const send = async (key) => { console.log('sent', key); return true; };
-const book = async (card, price) => { console.log('booked', card, price); return card + '-1'; };
+const book = async (card) => card + '-1';
 `;
 const whole = examples.join('\n');
 const imports = /^import .* from 'pawl'/m.test(whole) ? '' : "import * as pawl from 'pawl';";
