@@ -185,9 +185,12 @@ prepare named_varchar(varchar, varchar, varchar) as select pawl.fire($1, $2, $3)
 prepare named_class(regclass, int, text) as select pawl.fire($1, $2, $3);
 select results_eq($$execute named('"My Shop"."Odd ""Table"""', '1', 'go')$$, $$values ('b', 1::bigint, 'a')$$,
     'a quoted name without a type');
-select results_eq($$execute named_text('"My Shop"."Odd ""Table"""', '1', 'back')$$, $$values ('a')$$, 'a quoted name as text');
-select results_eq($$execute named_varchar('"My Shop"."Odd ""Table"""', '1', 'go')$$, $$values ('b')$$, 'a quoted name as varchar');
-select results_eq($$execute named_class('"My Shop"."Odd ""Table"""', 1, 'back')$$, $$values ('a')$$, 'a quoted name as regclass');
+select results_eq($$execute named_text('"My Shop"."Odd ""Table"""', '1', 'back')$$, $$values ('a')$$,
+    'a quoted name as text');
+select results_eq($$execute named_varchar('"My Shop"."Odd ""Table"""', '1', 'go')$$, $$values ('b')$$,
+    'a quoted name as varchar');
+select results_eq($$execute named_class('"My Shop"."Odd ""Table"""', 1, 'back')$$, $$values ('a')$$,
+    'a quoted name as regclass');
 select throws_ok($$execute named_text('My Shop.k', '1', 'go')$$, '42602', null, 'a name that should be quoted');
 select throws_ok($$execute named_text('nowhere', '1', 'go')$$, '42P01', 'relation "nowhere" does not exist',
     'a table that is not there');

@@ -213,8 +213,8 @@ class OperationRows(Source):
 class Table(Source):
     """The rows of any enforced table with an owner, a token, claim events and a key of one column. success, failure and
     permanent_failure (default: failure) are the events that results fire; claim: the event that claims, if the machine
-    has several; handler: the name of the handler. A result that is an object, and the error of a failure, are the metadata
-    of the log entry."""
+    has several; handler: the name of the handler. A result that is an object, and the error of a failure, are the
+    metadata of the log entry."""
 
     def __init__(
         self,
