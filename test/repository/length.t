@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """No source file is longer than a reader keeps in mind: 400 lines. What is longer is split by concern."""
 import pathlib
+import re
 import subprocess
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -27,9 +28,24 @@ lengths = {
     for name in names
     if pathlib.Path(name).suffix in SUFFIXES and (TOP / name).is_file()
 }
+
+
+def code_lines(path):
+    """The lines of a file in Python or TypeScript without those that are blank, comments or docstrings."""
+    text = path.read_text()
+    text = re.sub(r'/\*.*?\*/', '', text, flags=re.S) if path.suffix == '.ts' else re.sub(
+        r'^\s*"""(?:[^"]|"(?!""))*"""\n', '', text, flags=re.M)
+    return sum(1 for line in text.splitlines() if line.strip() and not line.strip().startswith(('#', '//')))
+
+
+CLIENTS = {'client/python/pawl': 800, 'client/typescript/src': 800}
+CLIENT_LINES = {folder: sum(code_lines(path) for path in (TOP / folder).iterdir() if path.suffix in ('.py', '.ts'))
+                for folder in CLIENTS}
 checks = [
     ('there are sources', [] if len(lengths) > 700 else [f'only {len(lengths)}']),
     (f'no source file has more than {LIMIT} lines', too_long(lengths, LONGER)),
+    ('the clients stay thin', [f'{folder}: {lines} lines of code' for folder, lines in CLIENT_LINES.items()
+                               if not 500 < lines <= CLIENTS[folder]]),
     ('a longer file is found', [] if too_long({'a.sql': LIMIT + 1}, {}) else ['not found']),
     ('an exception without need is found', [] if too_long({'a.sql': LIMIT}, {'a.sql': 'why'}) else ['not found']),
 ]
