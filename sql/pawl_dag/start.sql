@@ -71,9 +71,9 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._require_arrays(pawl_dag.templates, uuid[]) IS
 'internal: 22023: the context of a task has no array where a step of its template is mapped';
 
--- The steps of tasks whose template has mapped ones, by statements: as many of each as its array has elements. A mapped step without
--- elements is none, and those who would wait for it wait for those it would have waited for. Cost: one row a step and
--- an edge, however large a set.
+-- The steps of tasks whose template has mapped ones, by statements: as many of each as its array has elements. A mapped
+-- step without elements is none, and those who would wait for it wait for those it would have waited for. Cost: one row
+-- a step and an edge, however large a set.
 CREATE FUNCTION pawl_dag._make_mapped_steps(template pawl_dag.templates, tasks uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
