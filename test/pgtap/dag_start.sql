@@ -155,6 +155,11 @@ select is(looks(:'task'), split_part(:'plain', '; ', 1), 'a column of steps is n
 select is((select count(distinct at) from pawl_dag.steps where task_uuid = :'task' and note = 'noted'), 4::bigint,
     'and has its default');
 alter table pawl_dag.steps drop column note, drop column at;
+create domain answer as text constraint answered check (value is not null);
+alter table pawl_dag.steps add column answer answer default 'none';
+alter table pawl_dag.steps alter column answer drop default;
+select throws_ok($$select pawl_dag.start_task('diamond')$$, '23514', null, 'nor does a domain let a null through');
+alter table pawl_dag.steps drop column answer;
 alter table pawl_dag.steps add constraint never check (name <> 'b') not valid;
 select throws_ok($$select pawl_dag.start_task('diamond')$$, '23514', null, 'constraints of steps hold');
 alter table pawl_dag.steps drop constraint never;

@@ -80,6 +80,7 @@ NewRows* begin_rows(Relation table, Member* member) {
 }
 
 void add_row(NewRows* rows, Datum* values, bool* nulls) {
+    CHECK_FOR_INTERRUPTS();
     MemoryContext caller = MemoryContextSwitchTo(GetMemoryChunkContext(rows));
     if (rows->nused == NewRows::batch_size) flush(rows);
     if (rows->nused == rows->nslots)

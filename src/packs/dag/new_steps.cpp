@@ -85,18 +85,30 @@ bool find_column(Relation table, const ColumnOf& wanted, AttrNumber* found) {
             pg_attribute_aclcheck(RelationGetRelid(table), *found, GetUserId(), ACL_INSERT) == ACLCHECK_OK);
 }
 
+bool is_written(const Start& start, AttrNumber attribute) {
+    for (const AttrNumber number : start.step_numbers)
+        if (number == attribute) return true;
+    return false;
+}
+
+// A domain of a column that is not written can reject its default, or null.
+bool others_are_plain(const Start& start) {
+    TupleDesc descriptor = RelationGetDescr(start.tables.steps);
+    for (int i = 0; i < descriptor->natts; ++i) {
+        const FormData_pg_attribute* column = TupleDescAttr(descriptor, i);
+        if (!column->attisdropped && !is_written(start, column->attnum) &&
+            get_typtype(column->atttypid) == TYPTYPE_DOMAIN)
+            return false;
+    }
+    return true;
+}
+
 bool find_columns(Start& start) {
     for (int i = 0; i < NewStep::columns; ++i)
         if (!find_column(start.tables.steps, step_columns[i], &start.step_numbers[i])) return false;
     for (std::size_t i = 0; i < lengthof(edge_columns); ++i)
         if (!find_column(start.tables.edges, edge_columns[i], &start.edge_numbers[i])) return false;
-    return RelationGetDescr(start.tables.edges)->natts == lengthof(edge_columns);
-}
-
-bool is_written(const Start& start, AttrNumber attribute) {
-    for (const AttrNumber number : start.step_numbers)
-        if (number == attribute) return true;
-    return false;
+    return others_are_plain(start) && RelationGetDescr(start.tables.edges)->natts == lengthof(edge_columns);
 }
 
 void prepare_defaults(Start& start) {
