@@ -216,6 +216,6 @@ class Steps:
             "tasks and completes each. Steps do nothing. pawl keeps its log and its audit of results; the others keep "
             "none. CPU is that of all server processes. The floor is what PostgreSQL takes for the same rows and index "
             "entries, with nothing to decide, to claim or to look for: bare UPDATEs by key, in as many versions as the "
-            f"pack writes (of a step and of its task, by batch: {versions}), and COPY of what is inserted. A target "
-            "below its floor cannot be met with these rows.",
+            f"pack writes (of a step and of its task, by batch: {versions}), and COPY of what is inserted, or one "
+            "statement for all of it in small batches. A target below its floor cannot be met with these rows.",
         )
