@@ -360,6 +360,6 @@ class Dag:
             "of 100 from four loops. The floors are what PostgreSQL takes for the same rows and index entries, with "
             "nothing to decide, to claim or to look for: bare UPDATEs by key, in as many versions as the pack writes "
             f"({self.pack.of_steps:.2f} of a step and {self.pack.of_tasks:.2f} of its task), and COPY of what is "
-            f"inserted ({floor.__file__.rsplit('/', 1)[1]}). Starts: {self.started:,.0f} tasks of ten steps a second, "
+            f"inserted (bench/floor.py). Starts: {self.started:,.0f} tasks of ten steps a second, "
             f"floor {self.start_floor:,.0f}. A target above its floor cannot be met with these rows.",
         )

@@ -182,16 +182,16 @@ def columns(table):
 def at_once(tables, batch):
     """The statement that completes some steps and starts others, as the pack does in two versions of each."""
     kind = "uuid" if batch == 1 else "uuid[]"
-    parts = [f"c as (update floor.steps x set {VERSIONS[-1]} {ONE_STEP if batch == 1 else ANY_STEP})"]
-    started = parts[0].replace("c as", "s as").replace(VERSIONS[-1], VERSIONS[-2])
-    parts.append(started.replace("$1", "$3").replace("$2", "$4"))
-    parts += [
+    clauses = [f"c as (update floor.steps x set {VERSIONS[-1]} {ONE_STEP if batch == 1 else ANY_STEP})"]
+    started = clauses[0].replace("c as", "s as").replace(VERSIONS[-1], VERSIONS[-2])
+    clauses.append(started.replace("$1", "$3").replace("$2", "$4"))
+    clauses += [
         f"{table} as (insert into floor.{table} select {columns(table)} from floor.new_{table} where batch = $6)"
         for table in tables
     ]
     return (
         "set plan_cache_mode = force_generic_plan; set enable_seqscan = off;\n"
-        f"prepare w ({', '.join([kind] * 4)}, uuid[], int) as with {', '.join(parts)} "
+        f"prepare w ({', '.join([kind] * 4)}, uuid[], int) as with {', '.join(clauses)} "
         f"update floor.tasks x set {TASK_VERSION} where x.task_uuid = any ($5);\n"
     )
 
