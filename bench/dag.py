@@ -53,7 +53,7 @@ def start(name, namespace, tasks, context="'{}'::jsonb"):
 
 
 def define_all():
-    query("create extension pawl_dag cascade")
+    query("set client_min_messages = warning; create extension if not exists pawl_dag cascade")
     middle = [f"s{n}" for n in range(10)]
     define(
         "fan",
