@@ -148,7 +148,8 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._audit_columns(pawl.audit_binding, name[]) IS 'internal: the columns of an audit';
 
--- The questions that auditors ask, beside those that the primary key answers (subject, newest last).
+-- The questions that auditors ask, beside those that the primary key answers (subject, newest last). Failures are few,
+-- so their index costs a success nothing; successes are found among all results.
 CREATE FUNCTION pawl._audit_indexes(a pawl.audit_binding) RETURNS TABLE (columns name[], predicate text)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 5
 SET search_path = pg_catalog, pg_temp
@@ -156,7 +157,7 @@ AS $function$
     SELECT a.audit_parent_columns || 'recorded_at'::name, NULL WHERE a.audit_parent_columns <> '{}'
     UNION ALL SELECT f.columns::name[], f.predicate
       FROM (VALUES ('{recorded_at}', NULL), ('{worker,recorded_at}', '(worker IS NOT NULL)'),
-                   ('{correlation_id}', '(correlation_id IS NOT NULL)'), ('{success,recorded_at}', NULL)) f(columns,
+                   ('{correlation_id}', '(correlation_id IS NOT NULL)'), ('{recorded_at}', '(NOT success)')) f(columns,
                    predicate)
 $function$;
 COMMENT ON FUNCTION pawl._audit_indexes(pawl.audit_binding) IS 'internal: the indexes of an audit';
