@@ -106,8 +106,8 @@ $function$;
 COMMENT ON FUNCTION pawl_api._page(jsonb, integer, text[]) IS
 'internal: a page, whose next one begins behind the keys of its last item';
 
--- What no index answers is looked for row by row, in steps, until a page is full or this
--- time has come; the cursor says where to go on.
+-- A filter without an index reads rows in steps until a page is full or this time has come; the cursor says where to
+-- continue.
 CREATE FUNCTION pawl_api._look_until() RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

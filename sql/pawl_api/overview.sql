@@ -1,5 +1,4 @@
--- What a console shows first. Everything is read by indexes and no further than a cap, so
--- that its cost does not grow with the tables.
+-- The first page of a console. It is read by indexes up to a limit, so that its cost does not grow with the tables.
 
 CREATE FUNCTION pawl_api._overview_work() RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -1,4 +1,4 @@
--- Any row of an enforced table: where it is, where it was, where it may go, and off it goes.
+-- Any row of an enforced table: its state, its history, and events that can be fired.
 
 CREATE FUNCTION pawl_api._bound(relation text, state_column text) RETURNS pawl.binding
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

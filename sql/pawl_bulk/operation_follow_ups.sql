@@ -1,4 +1,4 @@
--- What follows when an operation moves, is paused or goes on.
+-- What follows when an operation changes its status, is paused or is resumed.
 
 CREATE FUNCTION pawl_bulk._operation_entered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
@@ -58,7 +58,7 @@ CREATE TRIGGER written BEFORE INSERT OR UPDATE OF notifications, notified_by ON 
     WHEN ((NEW.notifications IS NOT NULL OR NEW.notified_by IS NOT NULL) AND NOT pawl.restoring())
         EXECUTE FUNCTION pawl_bulk._notifications_written();
 
--- The targets of its notices. An element that is not a target is left out: the operation changes all the same.
+-- The targets of an operation's notices. An invalid element is left out, and does not stop the change.
 CREATE FUNCTION pawl_bulk._notify(o pawl_bulk.operations, event uuid, type text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
