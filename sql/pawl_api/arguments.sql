@@ -90,7 +90,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._after(jsonb, integer) IS
-'internal: the keys of the cursor; null: from the beginning; 22023: it is none';
+'internal: the keys of the cursor; null: from the beginning; 22023: an invalid cursor';
 
 -- A page of items given as JSON in their order.
 CREATE FUNCTION pawl_api._page(items jsonb, page integer, VARIADIC keys text[]) RETURNS jsonb
@@ -118,7 +118,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._look_until() IS
-'internal: when a filter has looked long enough: after 100 ms, or what the setting pawl_api.look_for_ms says';
+'internal: when a filter stops: after 100 ms, or the setting pawl_api.look_for_ms';
 
 CREATE FUNCTION pawl_api._filtered_page(items jsonb, page integer, key text, looked_until text) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -131,7 +131,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._filtered_page(jsonb, integer, text, text) IS
-'internal: a page that continues after its last item, or if short where the filters stopped; null: at the end';
+'internal: a page that continues after its last item, or, if it is short, where the filters stopped; null: at the end';
 
 CREATE FUNCTION pawl_api._uuid(q jsonb, name text) RETURNS uuid
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -175,7 +175,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._order(text, jsonb, text[]) IS
-'internal: what a pack is asked to make, an object of these fields; 0A000, 22023';
+'internal: the body of a request to create something in a pack, an object of these fields; 0A000, 22023';
 
 CREATE FUNCTION pawl_api._required(body jsonb, name text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

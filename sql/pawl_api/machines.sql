@@ -12,7 +12,7 @@ BEGIN
             AND (p.until IS NULL OR p.until > now())));
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._binding(pawl.binding) IS 'internal: a lifecycle on a table';
+COMMENT ON FUNCTION pawl_api._binding(pawl.binding) IS 'internal: a binding as JSON';
 
 CREATE FUNCTION pawl_api._need_machine(machine text) RETURNS integer
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

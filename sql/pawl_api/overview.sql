@@ -126,7 +126,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._overview_bulks() IS
-'internal: the operations that are under way; null where pawl_bulk is not installed';
+'internal: the operations in progress; null if pawl_bulk is not installed';
 
 CREATE FUNCTION pawl_api._overview_flows() RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

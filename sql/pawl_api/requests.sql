@@ -134,7 +134,7 @@ AS $function$
         WHERE a.token = pawl_api._token_of_request() AND a.key = _keep_answer.key
 $function$;
 COMMENT ON FUNCTION pawl_api._keep_answer(text, jsonb) IS
-'internal: what a key is answered from now on; 42501: this session has begun no request';
+'internal: stores the answer of a key; 42501: this session has begun no request';
 
 CREATE FUNCTION pawl_api.once(key text, route text, arguments jsonb, body jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

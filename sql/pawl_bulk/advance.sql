@@ -12,7 +12,7 @@ BEGIN
     PERFORM set_config('pawl.event', '', true);
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._fail(uuid, text, text) IS 'internal: ends an operation that cannot go on';
+COMMENT ON FUNCTION pawl_bulk._fail(uuid, text, text) IS 'internal: ends an operation that cannot continue';
 
 CREATE FUNCTION pawl_bulk._finish(o pawl_bulk.operations) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -31,8 +31,7 @@ BEGIN
     RETURN 1;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._finish(pawl_bulk.operations) IS
-'internal: ends an operation whose rows all have their outcome';
+COMMENT ON FUNCTION pawl_bulk._finish(pawl_bulk.operations) IS 'internal: ends an operation whose rows have all ended';
 
 -- Rows that ran out of time or memory, or whose session was lost, are tried again in tenths, and tenths of these, until
 -- one row is alone.
@@ -109,7 +108,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._advance_one(pawl_bulk.operations, integer, pawl_bulk.troubles, boolean, bigint) IS
-'internal: does the next thing for an operation and returns how much; validate: users'' functions may be called';
+'internal: does the next part of an operation and returns how much; validate: users'' functions may be called';
 
 -- Null: another session has locked it.
 CREATE FUNCTION pawl_bulk._advance_candidate(candidate uuid, batch integer, validate boolean,
@@ -140,8 +139,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._advance_candidate(uuid, integer, boolean, bigint) IS
-'internal: does the next thing for an operation and returns how much; null: another session has it; -1: others
-validate';
+'internal: does the next part of an operation and returns how much; null: another session has it; -1: others validate';
 
 -- After a rollback. What was alone, and ran out of time or lost its session once more, is not tried again: the row
 -- fails, or the operation where it is the metadata. attempt null: it is not on record
@@ -186,7 +184,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._met(uuid, text, text, pawl_bulk.validation_attempts) IS
-'internal: an error that an operation was moved on with';
+'internal: an error of the duty in an operation';
 
 -- validate: also advances operations whose metadata or rows are to be validated.
 CREATE FUNCTION pawl_bulk._advance(batch integer, validate boolean, OUT done bigint, OUT next_at timestamptz)
@@ -251,7 +249,7 @@ BEGIN
     next_at := least(next_at, (SELECT min(t.again_at) FROM pawl_bulk.troubles t WHERE t.again_at > clock_timestamp()));
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._advance(integer, boolean) IS 'internal: moves operations on, as pawl_bulk.advance does';
+COMMENT ON FUNCTION pawl_bulk._advance(integer, boolean) IS 'internal: advances operations, as pawl_bulk.advance does';
 
 CREATE FUNCTION pawl_bulk.advance(batch integer DEFAULT 10000, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -109,7 +109,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._operation_by_sql() IS
-'internal: what moves an operation has the right and the reason to; PW003, 42501';
+'internal: rejects a change of status without the right or the reason for it; PW003, 42501';
 CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_bulk.operations FOR EACH ROW
     WHEN (OLD.status IS DISTINCT FROM NEW.status OR OLD.paused_at IS DISTINCT FROM NEW.paused_at
         OR OLD.error_message IS DISTINCT FROM NEW.error_message)
@@ -145,7 +145,8 @@ COMMENT ON FUNCTION pawl_bulk._record_by_sql() IS
 -- (src/packs/bulk/row_triggers.cpp), and rejects lists of events.
 CREATE FUNCTION pawl_bulk._record_written() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_bulk_record_written';
-COMMENT ON FUNCTION pawl_bulk._record_written() IS 'internal: the checks of an updated record, and what it remembers';
+COMMENT ON FUNCTION pawl_bulk._record_written() IS
+'internal: checks an updated record, and sets the columns about its state';
 CREATE TRIGGER written BEFORE UPDATE ON pawl_bulk.records
     FOR EACH ROW EXECUTE FUNCTION pawl_bulk._record_written();
 
@@ -235,12 +236,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._work_by_sql() IS
-'internal: what changes the times of work may do so, and work of SQL functions is not claimed; 22023, 42501, 55000';
+'internal: rejects changes of times of work without the right, and claims of SQL functions; 22023, 42501, 55000';
 -- Calls the function above and pawl_bulk._work_taken for rows that need them (src/packs/bulk/row_triggers.cpp), and
 -- rejects lists of events.
 CREATE FUNCTION pawl_bulk._work_written() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_bulk_work_written';
-COMMENT ON FUNCTION pawl_bulk._work_written() IS 'internal: the checks of updated work, and what it remembers';
+COMMENT ON FUNCTION pawl_bulk._work_written() IS 'internal: checks updated work, and sets the columns about its state';
 CREATE TRIGGER written BEFORE UPDATE ON pawl_bulk.work
     FOR EACH ROW EXECUTE FUNCTION pawl_bulk._work_written();
 
@@ -274,7 +275,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._notice_by_sql() IS
-'internal: stamps notices that end, and rejects changes that no function makes; 42501, 55000';
+'internal: sets the times of notices that end, and rejects changes that no function makes; 42501, 55000';
 CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_bulk.notices FOR EACH ROW
     WHEN ((OLD.state, OLD.message, OLD.tries, OLD.due) IS DISTINCT FROM (NEW.state, NEW.message, NEW.tries, NEW.due))
     EXECUTE FUNCTION pawl_bulk._notice_by_sql();
@@ -334,7 +335,7 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._work_came() IS 'internal: rejects work that is of no record; PW003';
+COMMENT ON FUNCTION pawl_bulk._work_came() IS 'internal: rejects work that belongs to no record; PW003';
 CREATE TRIGGER came AFTER INSERT ON pawl_bulk.work REFERENCING NEW TABLE AS new_work
     FOR EACH STATEMENT WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._work_came();
 

@@ -99,7 +99,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._validations_came() IS
-'internal: counts validation records and tells of those that failed';
+'internal: counts validation records, and writes events about those that failed';
 CREATE TRIGGER counted AFTER INSERT ON pawl_bulk.validations REFERENCING NEW TABLE AS new_validations
     FOR EACH STATEMENT WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._validations_came();
 

@@ -14,7 +14,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._end_notice(pawl_bulk.notices, text) IS
-'internal: what came of a try to deliver a notice; null: it went well';
+'internal: records the result of a delivery of a notice; null: it succeeded';
 
 -- Calls the function of a notice, which the role that submitted the operation named; returns the error, or null. The
 -- function must belong to a role whose handlers are run too, and the submitter must have EXECUTE on it.
@@ -124,7 +124,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._deliver_taken(jsonb, text) IS
-'internal: delivers a notice that was taken in an earlier transaction; 0: it is lost';
+'internal: delivers a notice that was claimed in an earlier transaction; 0: it is lost';
 
 CREATE PROCEDURE pawl_bulk.work_sql_notices(batch integer DEFAULT 100, lease interval DEFAULT NULL,
     INOUT done bigint DEFAULT NULL, INOUT wait_ms integer DEFAULT NULL)

@@ -33,7 +33,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._operation_entered() IS
-'internal: locks an operation that changes its state, and stamps it';
+'internal: locks an operation that changes its status, and sets its times';
 CREATE TRIGGER entered BEFORE UPDATE ON pawl_bulk.operations FOR EACH ROW
     WHEN (OLD.status IS DISTINCT FROM NEW.status OR OLD.paused_at IS DISTINCT FROM NEW.paused_at)
     EXECUTE FUNCTION pawl_bulk._operation_entered();
@@ -88,7 +88,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._notify(pawl_bulk.operations, uuid, text) IS
-'internal: the notices of an event, one a target that wants to hear of it';
+'internal: the notices of an event, one for each target that asked for it';
 
 CREATE FUNCTION pawl_bulk._operation_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER

@@ -30,7 +30,8 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._record_entered() IS 'internal: what a record remembers of the state it enters';
+COMMENT ON FUNCTION pawl_bulk._record_entered() IS
+'internal: sets the columns of a record about the state that it enters';
 
 CREATE FUNCTION pawl_bulk._signal_key(pattern text, step_index integer, row_number bigint, data jsonb) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -95,7 +96,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._in_block(uuid, bigint, bigint) IS
-'internal: these rows are one block''s, or a part of it, and it is kept until the transaction ends';
+'internal: whether these rows are one block, or a part of it, which is locked until the transaction ends';
 
 -- New records get their work, and the key by which they are signalled.
 CREATE FUNCTION pawl_bulk._records_began() RETURNS trigger

@@ -78,7 +78,7 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._records_wait() IS 'internal: what records wait for that begin to wait';
+COMMENT ON FUNCTION pawl_bulk._records_wait() IS 'internal: creates the work of records that begin to wait';
 
 -- Failed records that a retry resets: their values are kept in the history, and they get work again.
 CREATE FUNCTION pawl_bulk._records_reset() RETURNS trigger

@@ -90,7 +90,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._record_ends(uuid[], bigint[], integer[], text[], text[]) IS
-'internal: moves records by what came of their work';
+'internal: changes the states of records by the results of their work';
 
 CREATE FUNCTION pawl_bulk._end_late(operations uuid[], rows bigint[], steps integer[], now_at timestamptz)
     RETURNS bigint

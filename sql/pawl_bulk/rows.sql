@@ -11,7 +11,7 @@ EXCEPTION WHEN data_exception OR syntax_error OR statement_too_complex OR progra
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._json(text) IS 'internal: a JSON text as jsonb; null where it is none';
+COMMENT ON FUNCTION pawl_bulk._json(text) IS 'internal: a JSON text as jsonb; null if it is invalid';
 
 CREATE FUNCTION pawl_bulk.row_data(operation uuid, row_number bigint) RETURNS jsonb
 LANGUAGE sql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -116,4 +116,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._call_for_rows(text, name, uuid, jsonb, bigint[], jsonb[]) IS
-'internal: what a function says of rows, as JSON; 42883: there is no such function';
+'internal: the answers of a function about rows, as JSON; 42883: there is no such function';

@@ -102,8 +102,7 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._signal_sent() IS
-'internal: does what a signal does, and answers it; P0002, 22004, 22023';
+COMMENT ON FUNCTION pawl_bulk._signal_sent() IS 'internal: carries out a signal, and answers it; P0002, 22004, 22023';
 CREATE TRIGGER sent BEFORE INSERT ON pawl_bulk.signals FOR EACH ROW
     WHEN (NEW.answer IS NULL AND NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._signal_sent();
 

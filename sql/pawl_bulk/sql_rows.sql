@@ -73,7 +73,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._end_rows(pawl_bulk.steps, uuid, bigint[], bigint[], text[]) IS
-'internal: ends records of a synchronous step by what its SQL function said';
+'internal: ends records of a synchronous step by the answers of its SQL function';
 
 -- Continues records whose step polls or waits, and checks.
 CREATE FUNCTION pawl_bulk._go_on(s pawl_bulk.steps, operation uuid, kind text, row_numbers bigint[], numbers bigint[],
@@ -194,7 +194,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._run_guarded(pawl_bulk.operations, integer, integer, text, bigint[], bigint, bigint) IS
-'internal: runs what was picked, or as much of it as can be; returns how many rows';
+'internal: runs the picked rows, or as many of them as possible; returns how many';
 
 -- The next rows of any operation. An operation that is just being stopped is left alone:
 -- the lock of an operation comes before those of its work.

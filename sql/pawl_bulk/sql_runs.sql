@@ -27,7 +27,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._begin_run(integer, interval) IS
-'internal: puts the next run on record, and returns its keys; null: nothing is to be run';
+'internal: stores the next run, and returns its keys; null: nothing is to be run';
 
 -- Checks the run itself: it belongs to its session until it is lost.
 CREATE FUNCTION pawl_bulk._end_run(operation uuid, run uuid) RETURNS void
@@ -40,7 +40,7 @@ AS $function$
          AND (x.session = pg_backend_pid() OR x.lost_at IS NOT NULL OR x.lease_until <= clock_timestamp())
 $function$;
 COMMENT ON FUNCTION pawl_bulk._end_run(uuid, uuid) IS
-'internal: a run of this session has ended, or a lost one is seen to';
+'internal: removes a run of this session that has ended, or a lost one';
 
 -- The rows of a run as far as they are still to be run, locked.
 CREATE FUNCTION pawl_bulk._rows_of_run(r pawl_bulk.sql_runs, OUT numbers bigint[], OUT last_row bigint)

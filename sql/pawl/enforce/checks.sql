@@ -92,7 +92,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._column_problem(regclass, name, text, integer, boolean) IS
-'internal: what keeps a column from holding the states of a machine; message is null when nothing does';
+'internal: why a column cannot hold the states of a machine; message is null if it can';
 
 -- Raises what a function found, with the fields that are there.
 CREATE FUNCTION pawl.raise(code text, message text, detail text DEFAULT NULL, hint text DEFAULT NULL) RETURNS void

@@ -315,7 +315,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._enforce_again(pawl.binding, text, integer, name[], text, boolean, text) IS
-'internal: changes what pawl.enforce said of a binding; 42710: of another machine or version; 55000: the key is needed';
+'internal: pawl.enforce for an existing binding; 42710: another machine or version; 55000: the key is needed';
 
 CREATE FUNCTION pawl.release(relation regclass, state_column name DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -186,7 +186,7 @@ COMMENT ON FUNCTION pawl._equality(oid) IS 'internal: the equality of a type as 
 CREATE FUNCTION pawl._remap(relation regclass, state_column name, remap jsonb) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_remap';
 COMMENT ON FUNCTION pawl._remap(regclass, name, jsonb) IS
-'internal: moves rows to new states as part of pawl.upgrade; owner only';
+'internal: changes the states of rows as part of pawl.upgrade; owner only';
 
 CREATE FUNCTION pawl._resolve_calls(relation regclass, machine text, version integer, resolved text[]) RETURNS text[]
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_resolve_calls';

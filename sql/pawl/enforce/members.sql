@@ -120,7 +120,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._adopt_members(regclass, oid[]) IS
-'internal: takes partitions and children into an enforced tree';
+'internal: adds partitions and children to an enforced tree';
 
 CREATE FUNCTION pawl._has_rows(relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER

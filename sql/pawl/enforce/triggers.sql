@@ -211,4 +211,4 @@ AS $function$
            AND NOT EXISTS (SELECT FROM pawl.binding b
                WHERE b.relation IN (SELECT a FROM pawl._ancestors(_is_orphan.relation) a))
 $function$;
-COMMENT ON FUNCTION pawl._is_orphan(regclass) IS 'internal: whether a table has our triggers, but no lifecycle';
+COMMENT ON FUNCTION pawl._is_orphan(regclass) IS 'internal: whether a table has triggers of pawl, but no binding';

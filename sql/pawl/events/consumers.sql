@@ -232,7 +232,7 @@ EXCEPTION WHEN lock_not_available THEN
 END
 $function$;
 COMMENT ON FUNCTION pawl._truncate_slot(integer, timestamptz) IS
-'internal: empties a table of the outbox if nothing in it is wanted';
+'internal: empties a table of the outbox that no consumer needs';
 
 -- Does the same by DELETE for the current table while it is small. What to remove is decided first, because a prepared
 -- transaction may commit meanwhile.
@@ -265,7 +265,7 @@ EXCEPTION WHEN lock_not_available THEN
 END
 $function$;
 COMMENT ON FUNCTION pawl._trim_slot(integer, timestamptz) IS
-'internal: deletes what is not wanted from a small table of the outbox';
+'internal: deletes what no consumer needs from a small table of the outbox';
 
 CREATE FUNCTION pawl._slot_size(slot integer) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER

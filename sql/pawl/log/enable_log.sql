@@ -125,7 +125,7 @@ AS $function$
                     c.relname)
       FROM pg_class c WHERE c.oid = log
 $function$;
-COMMENT ON FUNCTION pawl._log_called_by(regclass) IS 'internal: the log_name that calls a log without a binding';
+COMMENT ON FUNCTION pawl._log_called_by(regclass) IS 'internal: the log_name of a log without a binding';
 
 -- How a log is partitioned, as log_partition says it; null: it is not.
 CREATE FUNCTION pawl._log_partition(bound pawl.binding) RETURNS text
@@ -191,7 +191,8 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._leave_log(pawl.binding)
-    IS 'internal: closes the log of a binding that begins another, or has none any more';
+ IS
+'internal: closes the log of a binding that begins another one, or keeps none';
 
 CREATE FUNCTION pawl._begin_log(bound pawl.binding, log_name name, log_partition text, former regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -230,7 +231,8 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._begin_log(pawl.binding, name, text, regclass)
-    IS 'internal: makes a log or takes one up, and writes the entries of the rows that are there';
+ IS
+'internal: creates a log or uses one again, and writes the entries of existing rows';
 
 -- Uses a log again that an earlier binding or a restore has left, if it fits.
 CREATE FUNCTION pawl._take_log(bound pawl.binding, log_name name, log_partition text, OUT log regclass,
@@ -308,4 +310,4 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._retire_log(regclass, regclass) IS 'internal: closes a log whose lifecycle ends';
+COMMENT ON FUNCTION pawl._retire_log(regclass, regclass) IS 'internal: closes a log whose binding ends';

@@ -30,8 +30,7 @@ BEGIN
     RETURN (SELECT p.anchors FROM pawl.pruned_log p JOIN pg_class c ON c.oid = p.anchors WHERE p.log = _anchors.log);
 END
 $function$;
-COMMENT ON FUNCTION pawl._anchors(regclass) IS
-'internal: the table that remembers where a log was cut; null while it never was';
+COMMENT ON FUNCTION pawl._anchors(regclass) IS 'internal: the table of anchors of a log; null if it was never pruned';
 
 -- The columns and values of a log row, as the two lists of an INSERT. Settings of the
 -- session apply as to all state changes.
@@ -62,7 +61,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._log_row(pawl.binding, text, text, text, text, text) IS
-'internal: what a log row written by SQL consists of';
+'internal: the columns and values of a log row that SQL writes';
 
 -- Rows without entries begin their log with pawl.attach; a newest entry that contradicts its row is an error. Source is
 -- the tree, or `ONLY` one new member of it.
@@ -159,4 +158,4 @@ BEGIN
       USING bound.version, clock_timestamp();
 END
 $function$;
-COMMENT ON FUNCTION pawl._close_missing(pawl.binding) IS 'internal: ends the logs of rows that are no longer there';
+COMMENT ON FUNCTION pawl._close_missing(pawl.binding) IS 'internal: ends the logs of rows that no longer exist';

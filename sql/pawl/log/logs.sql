@@ -231,7 +231,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._grant_log(regclass, name, regclass, regclass) IS
-'internal: gives the users of a table the same of its log';
+'internal: grants the users of a table the same privileges on its log';
 
 -- One trigger rejects changes of the log, another one turns a client's insert into a state change.
 CREATE FUNCTION pawl._close_log(log regclass, requests boolean) RETURNS void

@@ -121,7 +121,7 @@ BEGIN
     PERFORM pawl._close_partitions(log);
 END
 $function$;
-COMMENT ON FUNCTION pawl._adopt_partitions(regclass, oid[]) IS 'internal: takes new partitions into a log';
+COMMENT ON FUNCTION pawl._adopt_partitions(regclass, oid[]) IS 'internal: adds new partitions to a log';
 
 -- Removes pawl's triggers from a partition that left a log, which must be empty. Its size shows that, because this runs
 -- as the extension's owner and reads no table of a user. PostgreSQL itself has dropped the row triggers.
@@ -190,7 +190,7 @@ EXCEPTION WHEN check_violation THEN
 END
 $function$;
 COMMENT ON FUNCTION pawl._attach_log_partition(regclass, text, text, text) IS
-'internal: makes one partition of a log, of the caller''s';
+'internal: creates one partition of a log of the caller';
 
 -- ATTACH computes constants in the CHECKs of a log, which are code of its owner.
 CREATE FUNCTION pawl._add_log_partition(log regclass, leaf text, lower_bound text, upper_bound text) RETURNS boolean

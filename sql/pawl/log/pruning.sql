@@ -56,8 +56,7 @@ BEGIN
     RETURN made::regclass;
 END
 $function$;
-COMMENT ON FUNCTION pawl._make_anchors(pawl.binding) IS
-'internal: creates the table that remembers where a log was cut';
+COMMENT ON FUNCTION pawl._make_anchors(pawl.binding) IS 'internal: creates the table of anchors of a log';
 
 -- What the key columns are called in the table of anchors: as they were in the log when it was made.
 CREATE FUNCTION pawl._anchor_keys(bound pawl.binding, anchors regclass) RETURNS name[]
@@ -68,7 +67,7 @@ AS $function$
      WHERE a.attrelid = anchors AND a.attnum BETWEEN 1 AND cardinality(bound.log_key_columns)
 $function$;
 COMMENT ON FUNCTION pawl._anchor_keys(pawl.binding, regclass) IS
-'internal: the key columns of the table that remembers where a log was cut';
+'internal: the key columns of the table of anchors of a log';
 
 -- The statements of pawl._prune. They find entries by the primary key, one subject at a time. $1, $2: the pages to
 -- read; $3: older entries are removed; $4: at most so many entries.
@@ -283,7 +282,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._check_retention(interval, integer) IS
-'internal: the arguments of pawl.prune_log and pawl.prune_audit, checked';
+'internal: checks the arguments of pawl.prune_log and pawl.prune_audit';
 
 -- As above, for audits: older rows are removed, and nothing depends on them.
 CREATE FUNCTION pawl._prune_audit_plan(log oid, cutoff timestamptz, OUT audit oid, OUT statement text)

@@ -43,7 +43,7 @@ AS $function$
                 ELSE 'metadata.' || replace(replace(substr(field, 10), '~1', '/'), '~0', '~') END
 $function$;
 COMMENT ON FUNCTION pawl._redact_field(text) IS
-'internal: the one form of a field that can be redacted; null: it is none';
+'internal: the canonical form of a field that can be redacted; null: it cannot';
 
 -- A member of metadata in which the fields are replaced. kept: the salts of the remaining fields.
 CREATE FUNCTION pawl._redact_member(field text, pointer text, fields text[], salt bytea, salts jsonb, chained boolean,
@@ -93,7 +93,7 @@ AS $function$
         CASE WHEN salt IS NULL THEN salts ->> field ELSE encode(sha256(salt || convert_to(field, 'UTF8')), 'hex') END)
 $function$;
 COMMENT ON FUNCTION pawl._kept_salt(text, bytea, jsonb) IS
-'internal: the salt of a field that is left when others are redacted';
+'internal: the salt of a field that remains when others are redacted';
 
 -- The values of one entry in which the fields are replaced. chained: the salts are those of the entry, and show what
 -- was replaced before.

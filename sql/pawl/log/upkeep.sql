@@ -61,8 +61,7 @@ BEGIN
     RETURN CASE WHEN NEW.keep IS NOT NULL OR NEW.period IS NOT NULL THEN NEW END;
 END
 $function$;
-COMMENT ON FUNCTION pawl._upkeep_replace() IS
-'internal: what is declared of a log takes the place of what was, or ends it';
+COMMENT ON FUNCTION pawl._upkeep_replace() IS 'internal: replaces or ends the declaration about a log';
 
 CREATE TRIGGER replace BEFORE INSERT ON pawl.log_upkeep FOR EACH ROW EXECUTE FUNCTION pawl._upkeep_replace();
 
@@ -172,7 +171,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._tend(regclass, name, boolean, interval, boolean, text, integer, integer) IS
-'internal: does what is declared of one log or audit';
+'internal: applies the declaration about one log or audit';
 
 -- Each log by itself: an error of one is reported, and undoes nothing of the others.
 CREATE FUNCTION pawl.tend_logs(relation regclass DEFAULT NULL, batch integer DEFAULT 10000,

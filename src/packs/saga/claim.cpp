@@ -1,4 +1,4 @@
-// May throw and may ereport: pawl_saga.claim, which claims tasks for a worker, and what a worker is told of them.
+// May throw and may ereport: pawl_saga.claim, which claims tasks for a worker and returns what it needs of them.
 #include "work/claim.hpp"
 
 #include "pg/row_trigger.hpp"
@@ -66,7 +66,7 @@ bool is_reverted(const Claimed& claimed, int row) {
     return pg::view(DatumGetTextPP(column_of(claimed, row, "state").value)) != "RUNNING";
 }
 
-// Puts what a worker is told of tasks into the result. Ereports; runs inside SPI.
+// Puts the columns that a worker gets of its tasks into the result. Ereports; runs inside SPI.
 void answer(const Claimed& claimed, Binding& plans, ReturnSetInfo* result) {
     if (claimed.n == 0) return;
     auto column = [&](Oid type, auto value) {
