@@ -68,8 +68,8 @@ bool Session::prepare(const std::string& name, const std::string& statement, int
     return PQsendPrepare(connection_.get(), name.c_str(), statement.c_str(), parameters, unknown.data()) == 1;
 }
 
-// Waits until a result can be read without waiting. False: the server was silent for too long, and the connection cannot
-// be used any more.
+// Waits until a result can be read. False: the server was silent for too long, and the connection cannot be used any
+// more.
 bool Session::wait() {
     PGconn* const link = connection_.get();
     for (auto end = Clock::now() + longest_silence_;;) {
