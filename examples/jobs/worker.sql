@@ -1,7 +1,7 @@
 -- One round of a worker: it claims jobs, does them, and reports them. To run it forever:
 --     yes '\i worker.sql' | psql -q -v worker=anna
--- Nothing is locked and no transaction is open between the steps. A worker that crashes keeps its jobs until their lease
--- expires.
+-- Nothing is locked and no transaction is open between the steps. A worker that crashes keeps its jobs until their
+-- lease expires.
 set pawl.processor = :'worker';
 
 -- 1. Claim up to 25 jobs. This worker owns them until the lease expires; the tokens prove it.
