@@ -1,4 +1,4 @@
--- Tasks that begin: one statement for any number of them.
+-- Starts any number of tasks by one statement.
 
 CREATE FUNCTION pawl_dag._template(name text, namespace text, version text) RETURNS pawl_dag.templates
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -170,7 +170,7 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._make_steps(pawl_dag.templates, uuid[]) IS
 'internal: inserts the steps and edges of new tasks whose template has no mapped steps';
 
--- Some of these keys are another task's: of one that is there, or of one in the same call.
+-- Some of these identity keys exist already, in the table or twice in this call.
 CREATE FUNCTION pawl_dag._reject_repeated(template pawl_dag.templates, keys text[], new_tasks uuid[], key_hint text)
     RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER

@@ -1,7 +1,7 @@
--- What workers say: results and failures of their tasks.
+-- Reports of workers: results and failures of their tasks.
 
--- What there is to say about elements of a report: the state of each task, and why the element does not count. again:
--- this very result of this processor is the recorded one; its answer was lost. at: when the report was made.
+-- Checks the elements of a report: the state of each task, and why the element does not count. again: this processor
+-- has already recorded this very result, and the answer was lost. at: when the report was made.
 CREATE FUNCTION pawl_saga._verdicts(flows uuid[], nodes integer[], tokens bigint[], outcomes jsonb[], worker text,
     at timestamptz, failed boolean[])
 RETURNS TABLE (n bigint, state text, problem text)
@@ -17,7 +17,7 @@ BEGIN
     SELECT r.n, t.state,
         CASE WHEN t.node IS NULL THEN 'P0002 there is no such task'
             WHEN t.token IS DISTINCT FROM r.token THEN 'PW005 another processor owns the task, or none'
-            -- a revert has nothing to say when it is done
+            -- a revert that is done has no result
             WHEN r.said IS NULL AND t.state = ANY ('{RUNNING,SUCCESS,FAILURE}')
             THEN '22023 an element must have a result or a failure; only a revert can be reported without'
             WHEN t.state NOT IN ('RUNNING', 'REVERTING') THEN CASE
@@ -62,16 +62,16 @@ BEGIN
     BEGIN
         RETURN QUERY SELECT r.* FROM pawl_saga._report(results, worker) r;
     EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-        IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
+        IF pawl_saga._ends_duty(SQLSTATE) THEN
             RAISE;
         END IF;
-        -- what follows from one of them raises: flow by flow, so that it is that one's trouble alone
+        -- a follow-up of one flow raises an error: flow by flow, so that only that flow is concerned
         FOR one IN SELECT e ->> 'flow_uuid' AS flow, jsonb_agg(e) AS results FROM jsonb_array_elements(results) e
             GROUP BY 1 ORDER BY 1 LOOP
             BEGIN
                 RETURN QUERY SELECT r.* FROM pawl_saga._report(one.results, worker) r;
             EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-                IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
+                IF pawl_saga._ends_duty(SQLSTATE) THEN
                     RAISE;
                 END IF;
                 GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;

@@ -1,4 +1,4 @@
-// May throw and may ereport: pawl_saga.claim, which claims tasks for a worker, and what a worker is told of them.
+// May throw and may ereport: pawl_saga.claim, which claims tasks for a worker and returns what it needs of them.
 #include <algorithm>
 #include <iterator>
 
