@@ -3,9 +3,12 @@
 -- A command on a parent alters its children too, and one on a composite type the tables of that type; event triggers
 -- hear of the parent or the type alone.
 CREATE FUNCTION pawl._altered_with(relation oid) RETURNS SETOF oid
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     WITH RECURSIVE down(oid) AS (
         SELECT relation
         UNION
@@ -17,7 +20,8 @@ AS $function$
                   SELECT c.oid FROM pg_class t JOIN pg_class c ON c.reloftype = t.reltype
                    WHERE t.oid = down.oid AND t.relkind = 'c') x
     )
-    SELECT down.oid FROM down
+    SELECT down.oid FROM down;
+END
 $function$;
 COMMENT ON FUNCTION pawl._altered_with(oid) IS
 'internal: a relation, all that inherit from it, and the tables of a composite type';
