@@ -3,9 +3,12 @@
 -- A command on a parent alters its children too, and one on a composite type alters the tables of that type; event
 -- triggers report only the parent or the type.
 CREATE FUNCTION pawl._altered_with(relation oid) RETURNS SETOF oid
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     WITH RECURSIVE down(oid) AS (
         (SELECT relation
          UNION ALL
@@ -16,7 +19,8 @@ AS $function$
         SELECT i.inhrelid FROM down JOIN pg_class p ON p.oid = down.oid AND p.relhassubclass
           JOIN pg_inherits i ON i.inhparent = p.oid
     )
-    SELECT down.oid FROM down
+    SELECT down.oid FROM down;
+END
 $function$;
 COMMENT ON FUNCTION pawl._altered_with(oid) IS
 'internal: a relation, all that inherit from it, and the tables of a composite type';

@@ -105,29 +105,37 @@ SELECT pg_catalog.pg_extension_config_dump('pawl.binding', 'WHERE extension IS N
 
 -- A relation and its parents up to the root.
 CREATE FUNCTION pawl._ancestors(relation oid) RETURNS SETOF oid
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     WITH RECURSIVE up(oid) AS (
         SELECT relation
         UNION
         SELECT i.inhparent FROM up JOIN pg_inherits i ON i.inhrelid = up.oid AND NOT i.inhdetachpending
     )
-    SELECT up.oid FROM up
+    SELECT up.oid FROM up;
+END
 $function$;
 COMMENT ON FUNCTION pawl._ancestors(oid) IS 'internal: a relation and all it inherits from';
 
 -- A relation with all its partitions and inheritance children.
 CREATE FUNCTION pawl._members(relation oid) RETURNS SETOF oid
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     WITH RECURSIVE down(oid) AS (
         SELECT relation
         UNION
         SELECT i.inhrelid FROM down JOIN pg_inherits i ON i.inhparent = down.oid AND NOT i.inhdetachpending
     )
-    SELECT down.oid FROM down
+    SELECT down.oid FROM down;
+END
 $function$;
 COMMENT ON FUNCTION pawl._members(oid) IS 'internal: a relation and all that inherit from it';
 

@@ -2,11 +2,13 @@
 
 -- The states a column can hold.
 CREATE FUNCTION pawl._atoms(machine text, version integer) RETURNS text[]
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT coalesce(array_agg(s.state ORDER BY s.ordinal), '{}') FROM pawl.machine_state s
-     WHERE s.machine = _atoms.machine AND s.version = _atoms.version AND s.kind = 'state'
+BEGIN
+    RETURN (SELECT coalesce(array_agg(s.state ORDER BY s.ordinal), '{}') FROM pawl.machine_state s
+         WHERE s.machine = _atoms.machine AND s.version = _atoms.version AND s.kind = 'state');
+END
 $function$;
 COMMENT ON FUNCTION pawl._atoms(text, integer) IS 'internal: the states of a machine that a column can hold';
 

@@ -2,11 +2,13 @@
 -- whether it may, and a new request replaces the old one.
 
 CREATE FUNCTION pawl._has_role(VARIADIC roles name[]) RETURNS boolean
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT coalesce(bool_or(pg_has_role(current_user, r.oid, 'USAGE')), false) FROM pg_roles r
-        WHERE r.rolname = ANY (roles)
+BEGIN
+    RETURN (SELECT coalesce(bool_or(pg_has_role(current_user, r.oid, 'USAGE')), false) FROM pg_roles r
+            WHERE r.rolname = ANY (roles));
+END
 $function$;
 COMMENT ON FUNCTION pawl._has_role(name[]) IS 'internal: whether the current user has the rights of one of these roles';
 

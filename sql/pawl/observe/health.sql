@@ -13,14 +13,18 @@ COMMENT ON FUNCTION pawl._short_list(text[]) IS 'internal: the first five of a l
 
 -- The triggers of one part of a lifecycle that are missing, disabled or altered.
 CREATE FUNCTION pawl._lost_triggers(bound pawl.binding, part text) RETURNS TABLE (member regclass, trigger_name name)
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
 SET search_path = pg_catalog, pg_temp
 AS $function$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     SELECT e.member, e.trigger_name FROM pawl._binding_triggers(bound) e
      WHERE e.part = _lost_triggers.part
        AND NOT EXISTS (SELECT FROM pg_trigger t
            WHERE t.tgrelid = e.member AND t.tgname = e.trigger_name AND t.tgenabled NOT IN ('D', 'R')
-                          AND pawl._trigger_fits(t.oid, e.function, e.definition))
+                          AND pawl._trigger_fits(t.oid, e.function, e.definition));
+END
 $function$;
 COMMENT ON FUNCTION pawl._lost_triggers(pawl.binding, text) IS
 'internal: triggers of a lifecycle that are missing, disabled or altered';
