@@ -89,12 +89,15 @@ select dblink_exec('blocker', 'call prepare()') \g /dev/null
 select is(string_agg(name || ' ' || state || coalesce(' ' || left(worker_uuid::text, 1), ''), ', ' order by name),
     'after pending, behind pending, due waiting_for_retry, failed enqueued_as_error_for_orchestration, free enqueued, '
     'held in_progress c, lost in_progress d', 'the steps are as they are meant to be') from mine group by task_uuid;
-insert into found select 'task', a.name, b.name, pair('task', a.name, b.name) from deed a, deed b;
-insert into found select 'held', a.name, b.name, pair('held', a.name, b.name) from deed a, deed b
-    where a.name in ('cancel_tasks', 'abandon', 'report', 'fire_many', 'cancel_by_hand', 'log_insert');
+insert into found select 'task', first, second, pair('task', first, second) from pairs;
+insert into found select 'held', first, second, pair('held', first, second) from pairs
+    where first in ('cancel_tasks', 'abandon', 'report', 'fire_many', 'cancel_by_hand', 'log_insert');
 select is_empty('select held, first, second, problem from found where problem is not null',
     'no pair of them ends in a deadlock');
-select is((select count(*) from found), (select count(*) * (count(*) + 6) from deed), 'every pair has met');
+select is_empty($$select a.name, b.name from deed a, deed b
+    where not exists (select from found where held = 'task'
+        and (first, second) in ((a.name, b.name), (b.name, a.name)))$$,
+    'every pair has met');
 call show_all();
 select is((select count(*) from pawl_dag.tasks), 2 * (count(*) + 1),
         'two tasks were left by each, and two are as they were made') from found;

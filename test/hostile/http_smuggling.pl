@@ -64,22 +64,25 @@ subtest 'a body is no request' => sub {
 	for my $method (qw(GET HEAD OPTIONS DELETE PUT PATCH POST TRACE FROB))
 	{
 		my $read = $method =~ /GET|HEAD/;
-		my $known = $method =~ /GET|HEAD|POST/;
-		holds("$method of nothing", api_port(), "$method /none HTTP/1.1", '40[04]');
-		holds("$method of what is there", api_port(), "$method /healthz HTTP/1.1", $read ? 200 : '40[05]');
-		holds("$method without a token", api_port(), "$method /v1/tasks HTTP/1.1", $known ? 401 : '40[05]');
+		# what is no method of HTTP is not looked at any further
+		my $status = sub { my ($read_gets, $post_gets, $others_get) = @_;
+			return $method eq 'FROB' ? 400 : $read ? $read_gets : $method eq 'POST' ? $post_gets : $others_get };
+		holds("$method of nothing", api_port(), "$method /none HTTP/1.1", $status->(404, 404, 404));
+		holds("$method of what is there", api_port(), "$method /healthz HTTP/1.1", $status->(200, 405, 405));
+		holds("$method without a token", api_port(), "$method /v1/tasks HTTP/1.1", $status->(401, 401, 405));
 		holds("$method with one", api_port(), "$method /v1/tasks HTTP/1.1\r\n${auth}Content-Type: application/json",
-			$read ? 200 : '40[05]');
+			$status->(200, 400, 405));
 		holds("$method with a type that is none", api_port(),
-			"$method /v1/tasks HTTP/1.1\r\n${auth}Content-Type: text/plain", $read ? 200 : '(400|405|415)');
+			"$method /v1/tasks HTTP/1.1\r\n${auth}Content-Type: text/plain", $status->(200, 415, 405));
 		holds("$method of a file without a form", api_port(),
-			"$method /api/bulks HTTP/1.1\r\n${auth}Content-Type: text/plain", '(400|404|405|415)');
+			"$method /api/bulks HTTP/1.1\r\n${auth}Content-Type: text/plain", $status->(404, 415, 405));
 		holds("$method of an address that is none", api_port(), "$method /v1/%zz HTTP/1.1", 400);
 		holds("$method with an unknown parameter", api_port(), "$method /v1/tasks?frob=1 HTTP/1.1\r\n$auth" . 'X: y',
-			'40[05]');
-		holds("$method of the console", api_port(), "$method /console/ HTTP/1.1", $read ? $console : '40[045]');
-		holds("$method of the metrics", $metrics, "$method /metrics HTTP/1.1", '(200|400|404|413)');
-		holds("$method of no metrics", $metrics, "$method /none HTTP/1.1", '4(00|04|13)');
+			$status->(400, 400, 405));
+		holds("$method of the console", api_port(), "$method /console/ HTTP/1.1", $status->($console, 404, 404));
+		# a method that it has no page for is answered by the HTTP library, whose versions differ
+		holds("$method of the metrics", $metrics, "$method /metrics HTTP/1.1", $read ? 200 : '4(00|04|13)');
+		holds("$method of no metrics", $metrics, "$method /none HTTP/1.1", $read ? 404 : '4(00|04|13)');
 	}
 	my $tag = ask('GET', '/v1/machines/pawl_dag.task/diagram', token => $operator)->{headers}{etag};
 	holds('what has not changed', api_port(),
@@ -88,7 +91,7 @@ subtest 'a body is no request' => sub {
 		. counted(' ' x 1_100_000 . $smuggled) . $next);
 	is(statuses($long), 413, 'a body that is too long ends the connection');
 	my $none = talk(api_port(), "POST /v1/tasks HTTP/1.1\r\nHost: x\r\n${auth}\r\n$next");
-	like(statuses($none), qr/^4\d\d 200$/, 'a POST that gives no length has no body') or diag($none);
+	is(statuses($none), '400 200', 'a POST that gives no length has no body') or diag($none);
 };
 
 subtest 'a head has one meaning' => sub {
@@ -151,7 +154,7 @@ subtest 'connections that stay' => sub {
 	my $order = '{"name":"order"}';
 	my $said = talk(api_port(), "GET /v1/tasks HTTP/1.1\r\nHost: x\r\n$auth\r\nPOST /v1/tasks HTTP/1.1\r\nHost: "
 		. "x\r\n${auth}Content-Type: application/json\r\n" . counted($order) . $next);
-	like(statuses($said), qr/^200 20[01] 200$/, 'requests that come together are answered one by one') or diag($said);
+	is(statuses($said), '200 201 200', 'requests that come together are answered one by one') or diag($said);
 	like($said, qr/^Keep-Alive: timeout=30, max=10000\r$/m, 'and the answer says what the documentation says');
 };
 

@@ -120,14 +120,17 @@ select is(string_agg(name || ' ' || state || coalesce(' ' || worker, ''), ', ' o
     'after PENDING, asked SUCCESS, fails REVERTED, held RUNNING c, late RUNNING c, lost RUNNING d, open PENDING, ran '
     'SUCCESS, run PENDING, told PENDING, voted PENDING, wait PENDING',
     'the tasks are as they are meant to be') from mine group by flow_uuid;
-insert into found select 'flow', a.name, b.name, pair('flow', a.name, b.name) from deed a, deed b;
-insert into found select 'held', a.name, b.name, pair('held', a.name, b.name) from deed a, deed b
- where a.name in ('run_sql_tasks', 'abandon', 'report', 'suspend', 'revert');
+insert into found select 'flow', first, second, pair('flow', first, second) from pairs;
+insert into found select 'held', first, second, pair('held', first, second) from pairs
+    where first in ('run_sql_tasks', 'abandon', 'report', 'suspend', 'revert');
 select is((select count(*) from saved.questions), 2::bigint, 'each flow has an open question');
 select cmp_ok((select count(*) from saved.task_transitions_log), '>', 20::bigint, 'and its log');
 select is_empty('select held, first, second, problem from found where problem is not null',
     'no pair of them ends in a deadlock');
-select is((select count(*) from found), (select count(*) * (count(*) + 5) from deed), 'every pair has met');
+select is_empty($$select a.name, b.name from deed a, deed b
+    where not exists (select from found where held = 'flow'
+        and (first, second) in ((a.name, b.name), (b.name, a.name)))$$,
+    'every pair has met');
 select is_empty($$select * from left_wrong union all select 0, problem, atom from pawl_saga.verify()$$,
     'after each of them everything is as it must be');
 select dblink_disconnect(c) from unnest(array['blocker', 'one', 'two']) c \g /dev/null

@@ -160,4 +160,15 @@ reset role;
 select results_eq($$select always, enforced_at > '2020-01-01', enforced_by from pawl.binding
         where relation = 'queue_owner.t'::regclass$$,
     $$values (true, true, 'queue_owner')$$, 'the caller cannot choose the time and the role');
+
+-- The index of each kind is looked for once, however many tables and indexes there are.
+select make_jobs('more');
+select pawl.enforce('more', 'state', 'job'), pawl.enable_log('more');
+select pawl.enable_queue('more', owner => 'owner', lease => 'lease'), pawl.enable_timers('more', due => 'due');
+begin;
+set local track_functions = 'all';
+select pawl.set_claiming('more', claim => '{start}');
+select cmp_ok(pg_stat_get_xact_function_calls('pawl._work_index(regclass, text, name)'::regprocedure), '<=', 6::bigint,
+    'indexes are not looked for among those of other tables');
+commit;
 select * from finish();

@@ -141,9 +141,16 @@ sub look_after
 push @worker, begin_worker($_, "w$_.1", "call work('w$_.1')") for 0 .. 7;
 push @worker, begin_worker(8, "duties.$_", 'call duties()') for 1, 2;
 my $end = time() + $seconds;
+my $latest = time() + 10 * $seconds;
 my $next_accident = time() + 1;
 my $crash_at = time() + $seconds / 2;
-while (time() < $end)
+# On a busy machine it takes longer until everything has happened that must.
+sub enough
+{
+	return $count{killed} + $count{terminated} > $seconds / 4 && $count{crashed} && $count{serialization}
+		&& asked($node, "select count(*) from told where kind = 'rejected'") > 0;
+}
+while (time() < $end || time() < $latest && !enough())
 {
 	look_after();
 	if (time() > $next_accident)

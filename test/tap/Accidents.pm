@@ -31,6 +31,20 @@ sub begin
 sub proxy { return $_[0]{proxy} }
 sub run { return $_[0]{run} }
 
+# The statements that the program sends, of those that look so. Some are sent now and then, so it has work until there
+# are so many.
+sub learned
+{
+	my ($self, $least, $like) = @_;
+	my (@seen, $looks);
+	eval { wait_until(sub {
+		@seen = grep { !$like || $_ =~ $like } $self->{proxy}->statements;
+		return 1 if @seen >= $least;
+		$self->{work}->() if $looks++ % 10 == 0;
+		return 0 }, 'the statements') };
+	return @seen;
+}
+
 # Those of the statements at which there was no accident so far.
 sub missed
 {
@@ -56,11 +70,24 @@ sub happen
 	return;
 }
 
-# Before and after each. What is sent seldom may not have come in time on a machine that is busy: it gets more chances.
+# Before each and after it with PAWL_LONG=1, else before one and after the next.
+sub happen_in_turns
+{
+	my ($self, $what, @statements) = @_;
+	my @when = qw(before after);
+	for my $i (0 .. $#statements)
+	{
+		$self->happen($_, $what, $statements[$i]) for $ENV{PAWL_LONG} ? @when : $when[$i % 2];
+	}
+	return;
+}
+
+# The same until none is left. What is sent seldom may not have come in time on a machine that is busy: it gets more
+# chances.
 sub happen_at_each
 {
 	my ($self, $what, @statements) = @_;
-	$self->happen($_, $what, @statements) for qw(before after);
+	$self->happen_in_turns($what, @statements);
 	for (1 .. 30)
 	{
 		my @missed = $self->missed(@statements) or last;

@@ -28,19 +28,24 @@ sub new
 	}
 	close $theirs;
 	$ours->autoflush(1);
-	return bless { folder => $folder, pid => $pid, control => $ours, heard => '', statements => {}, fired => [] },
-		$class;
+	return bless { folder => $folder, pid => $pid, control => $ours, heard => '', statements => {}, fired => [],
+		armed => 0 }, $class;
 }
 
 sub through { return [ $_[0]{folder}, 6000 ] }
 
 # Accidents in this order: [text the statement begins with, before | after, cut | backend | a pid to kill]. After: the
-# server has done it, and the program never hears of it.
+# server has done it, and the program never hears of it. When this returns the proxy knows of them, so that no statement
+# which is sent from then on comes too early.
 sub arm
 {
 	my ($self, @accidents) = @_;
-	$self->{fired} = [];
+	my $armed = $self->{armed};
 	print { $self->{control} } join("\x1e", 'arm', map { join "\x1f", @$_ } @accidents), "\x1d";
+	while ($self->{armed} == $armed)
+	{
+		$self->listen($PostgreSQL::Test::Utils::timeout_default) or die 'the proxy does not answer';
+	}
 	return;
 }
 
@@ -61,22 +66,27 @@ sub fired { my ($self, $seconds) = @_; $self->listen($seconds); return scalar @{
 # The statements that were seen.
 sub statements { my ($self) = @_; $self->listen; return sort keys %{ $self->{statements} } }
 
+# Reads the news of the proxy; waits for some so many seconds. Whether there were any.
 sub listen
 {
 	my ($self, $seconds) = @_;
 	my $select = IO::Select->new($self->{control});
+	my $news = 0;
 	while ($select->can_read($seconds // 0))
 	{
 		sysread($self->{control}, $self->{heard}, 65536, length $self->{heard}) or last;
 		$seconds = 0;
+		$news = 1;
 	}
 	while ($self->{heard} =~ s/^([^\x1d]*)\x1d//)
 	{
 		my ($what, $text) = split /\x1e/, $1;
-		if ($what eq 'fired') { push @{ $self->{fired} }, $text }
+		# accidents of the orders before are no longer counted
+		if ($what eq 'armed') { ++$self->{armed}; $self->{fired} = [] }
+		elsif ($what eq 'fired') { push @{ $self->{fired} }, $text }
 		else { $self->{statements}{$text} = 1 }
 	}
-	return;
+	return $news;
 }
 
 sub end { my ($self) = @_; close $self->{control}; waitpid $self->{pid}, 0; return }
@@ -130,7 +140,11 @@ sub obey
 	{
 		my ($what, @arms) = split /\x1e/, $1;
 		if ($what eq 'garble') { @{$self}{qw(kind beginning)} = (@arms, '', '') }
-		elsif ($what eq 'arm') { $self->{arms} = [ map { [ split /\x1f/ ] } @arms ] }
+		elsif ($what eq 'arm')
+		{
+			$self->{arms} = [ map { [ split /\x1f/ ] } @arms ];
+			print { $self->{control} } "armed\x1d";
+		}
 		else { $self->part($_) for values %{ { map { $_ => $_ } values %{ $self->{of} } } } }
 	}
 	return 1;

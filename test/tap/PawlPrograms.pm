@@ -56,14 +56,16 @@ sub begin_through
 	return begin_program(@program);
 }
 
-# SIGTERM, or waits for a program that ends by itself; its exit status.
+# SIGTERM, or waits for a program that ends by itself; its exit status as a shell would say it: 143 if the signal itself
+# has ended it.
 sub end_program
 {
 	my ($run, $signal) = @_;
 	$run->{harness}->signal($signal) if $signal;
 	$run->{harness}->finish;
 	delete $running{ $run->{pid} };
-	return $run->{harness}->result(0);
+	my $status = $run->{harness}->full_result(0);
+	return $status & 127 ? 128 + ($status & 127) : $status >> 8;
 }
 
 sub kill_program

@@ -1,4 +1,4 @@
--- Reading the log, and telling it what plain SQL cannot.
+-- Functions that read the log, and that set what plain SQL cannot say in an UPDATE.
 
 CREATE FUNCTION pawl._logged(relation regclass, state_column name) RETURNS pawl.binding
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -64,13 +64,15 @@ COMMENT ON FUNCTION pawl._of_subject(pawl.binding) IS 'internal: a condition on 
 -- The reason for which pawl.place put a row into its state, as an expression on a log row (alias): null for any other
 -- entry, and in a log without that column.
 CREATE FUNCTION pawl._placed(bound pawl.binding, alias text) RETURNS text
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT coalesce((SELECT format('CASE WHEN %1$I.event OPERATOR(pg_catalog.=) ''pawl.place'' THEN %1$I.placed END',
-            alias)
-        FROM pg_attribute a WHERE a.attrelid = bound.history AND a.attname = 'placed' AND a.attnum > 0
-            AND NOT a.attisdropped AND a.atttypid = 'text'::regtype), 'NULL::text')
+BEGIN
+    RETURN coalesce((
+        SELECT format('CASE WHEN %1$I.event OPERATOR(pg_catalog.=) ''pawl.place'' THEN %1$I.placed END', alias)
+          FROM pg_attribute a WHERE a.attrelid = bound.history AND a.attname = 'placed' AND a.attnum > 0
+           AND NOT a.attisdropped AND a.atttypid = 'text'::regtype), 'NULL::text');
+END
 $function$;
 COMMENT ON FUNCTION pawl._placed(pawl.binding, text) IS 'internal: the reason of pawl.place in a log row';
 

@@ -1,40 +1,47 @@
 -- The statements that pawl.read_as_owner runs, and the tables that they read.
 
 CREATE FUNCTION pawl._same_owner(relation regclass, VARIADIC others regclass[]) RETURNS boolean
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT NOT EXISTS (SELECT FROM pg_class c JOIN pg_class r ON r.oid = relation
-                        WHERE c.oid = ANY (others) AND (c.relowner <> r.relowner OR c.relkind NOT IN ('r', 'p')))
+BEGIN
+    RETURN NOT EXISTS (SELECT FROM pg_class c JOIN pg_class r ON r.oid = relation
+                        WHERE c.oid = ANY (others) AND (c.relowner <> r.relowner OR c.relkind NOT IN ('r', 'p')));
+END
 $function$;
 COMMENT ON FUNCTION pawl._same_owner(regclass, regclass[]) IS
 'internal: whether these are tables of the owner of the first';
 
 -- Every table that verify reads for a lifecycle; audits that the caller may not read are left out.
 CREATE FUNCTION pawl._verified_tables(bound pawl.binding) RETURNS regclass[]
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT array_remove(ARRAY[bound.relation, bound.history, pawl._anchors(bound.history)]
+BEGIN
+    RETURN array_remove(ARRAY[bound.relation, bound.history, pawl._anchors(bound.history)]
                         || ARRAY(SELECT a.audit FROM pawl.audit_binding a JOIN pg_class c ON c.oid = a.audit
                             WHERE a.log = bound.history
                                     AND has_table_privilege(a.audit, 'SELECT') AND NOT row_security_active(a.audit)),
-        NULL)
+        NULL);
+END
 $function$;
 COMMENT ON FUNCTION pawl._verified_tables(pawl.binding) IS 'internal: the tables that verify reads for a lifecycle';
 
 CREATE FUNCTION pawl._of_another(relation regclass, others regclass[]) RETURNS regclass
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT o FROM unnest(others) WITH ORDINALITY u(o, n) WHERE NOT pawl._same_owner(relation, o) ORDER BY n LIMIT 1
+BEGIN
+    RETURN (SELECT o FROM unnest(others) WITH ORDINALITY u(o, n) WHERE NOT pawl._same_owner(relation, o)
+             ORDER BY n LIMIT 1);
+END
 $function$;
 COMMENT ON FUNCTION pawl._of_another(regclass, regclass[]) IS
 'internal: the first of these that is no table of the owner of the relation; null: there is none';
 
--- What pawl.read_as_owner runs, built and checked with the caller's rights. The role is the table's owner; null, the
--- caller, where row-level security applies to the caller: it sees the rows that the policies show it. A log of another
--- owner is not read as this one.
+-- Builds what pawl.read_as_owner runs, and checks it with the caller's rights. The role is the table's owner; null
+-- means the caller, if row-level security applies to the caller, who then sees the rows that the policies allow. A log
+-- of another owner is not read as this one.
 CREATE FUNCTION pawl._owner_statements(relation regclass, state_column name, what text)
 RETURNS TABLE (role oid, statement text, types regtype[], parameters text[])
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 5

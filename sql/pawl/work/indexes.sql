@@ -1,44 +1,54 @@
--- The indexes by which claims, leases and timers find their rows. They are made at the root, where partitions get
--- theirs from PostgreSQL, and at every inheritance child. They are known again by name, comment and column, so that
--- tables, columns and the indexes themselves may be renamed.
+-- The indexes that claims, leases and timers use. They are created at the root, where PostgreSQL creates those of
+-- partitions, and at every inheritance child. They are recognized by name, comment and column, so tables, columns and
+-- the indexes can be renamed.
 
--- A condition that a row is in one of these states. Claims write the same, so that the planner sees that their index
--- applies. A domain over an enum has no = of its own.
+-- A condition that a row is in one of these states. Claims write it in the same way, so that the planner finds their
+-- index. A domain over an enum has no = of its own.
 CREATE FUNCTION pawl._state_in(relation regclass, state_column name, states text[]) RETURNS text
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT format('%I%s IN (%s)', state_column, CASE WHEN f.is_domain AND f.is_enum THEN '::' || f.base::regtype END,
-                  (SELECT string_agg(quote_literal(s.state), ', ' ORDER BY s.n)
-                      FROM unnest(states) WITH ORDINALITY s(state, n)))
-      FROM pg_attribute a CROSS JOIN LATERAL pawl._type_facts(a.atttypid) f
-     WHERE a.attrelid = relation AND a.attname = state_column
+BEGIN
+    RETURN (
+        SELECT format('%I%s IN (%s)', state_column,
+                      CASE WHEN f.is_domain AND f.is_enum THEN '::' || f.base::regtype END,
+                      (SELECT string_agg(quote_literal(s.state), ', ' ORDER BY s.n)
+                          FROM unnest(states) WITH ORDINALITY s(state, n)))
+          FROM pg_attribute a CROSS JOIN LATERAL pawl._type_facts(a.atttypid) f
+         WHERE a.attrelid = relation AND a.attname = state_column);
+END
 $function$;
 COMMENT ON FUNCTION pawl._state_in(regclass, name, text[]) IS
 'internal: the condition of the claim index on the state, in the order of the diagram; domains are cast to their
 enum';
 
--- The same for queries. A literal beside an enum is what its type's owner can cast:
--- pawl._among is planned as what the index has.
+-- The same condition for queries. The owner of an enum could create a cast for a literal beside it, so queries call
+-- pawl._among, which the planner turns into the condition of the index.
 CREATE FUNCTION pawl._state_among(relation regclass, state_column name, states text[]) RETURNS text
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT CASE WHEN f.is_enum
-        THEN format('pawl._among(%I, %L)', state_column, states) ELSE pawl._state_in(relation, state_column, states) END
-      FROM pg_attribute a CROSS JOIN LATERAL pawl._type_facts(a.atttypid) f
-     WHERE a.attrelid = relation AND a.attname = state_column
+BEGIN
+    RETURN (
+        SELECT CASE WHEN f.is_enum THEN format('pawl._among(%I, %L)', state_column, states)
+                    ELSE pawl._state_in(relation, state_column, states) END
+          FROM pg_attribute a CROSS JOIN LATERAL pawl._type_facts(a.atttypid) f
+         WHERE a.attrelid = relation AND a.attname = state_column);
+END
 $function$;
 COMMENT ON FUNCTION pawl._state_among(regclass, name, text[]) IS
 'internal: the condition of the claim index on the state, for queries';
 
--- What a lifecycle needs, and how to make it.
+-- The indexes that a binding needs, and the commands that create them.
 CREATE FUNCTION pawl._work_indexes(bound pawl.binding)
 RETURNS TABLE (kind text, anchor name, columns name[], descending boolean[], predicate text, condition text,
     comment text)
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 3
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 3
 SET search_path = pg_catalog, pg_temp
 AS $function$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     WITH claimable(states) AS (SELECT pawl._claimable_states(bound.machine, bound.version, bound.claim_events)),
     claim_item(name, is_descending, n) AS (  -- a column counts where it comes first
         SELECT u.name, bool_or(u.is_descending) FILTER (WHERE u.n = f.n), f.n
@@ -65,43 +75,49 @@ AS $function$
     SELECT 'due', bound.due_column, bound.due_column || bound.key_columns, '{}',
            format('%I IS NOT NULL', bound.due_column), format('%I IS NOT NULL', bound.due_column),
            'kept by pawl for timers: rows that have a due time'
-     WHERE bound.due_column IS NOT NULL
+     WHERE bound.due_column IS NOT NULL;
+END
 $function$;
 COMMENT ON FUNCTION pawl._work_indexes(pawl.binding) IS
 'internal: the indexes for claims, leases and timers; anchor: the column that identifies each; condition: its
 predicate';
 
--- The index of a kind that a table has; null when there is none. Its first column, or for
--- claims a column of its predicate, is the anchor.
+-- The index of one kind that a table has; null if there is none. It is found by its first column, or for claims by a
+-- column of its predicate.
 CREATE FUNCTION pawl._work_index(member regclass, kind text, anchor name) RETURNS regclass
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT i.indexrelid FROM pg_index i
-      JOIN pg_class c ON c.oid = i.indexrelid
-      JOIN pg_attribute a ON a.attrelid = member AND a.attname = anchor AND NOT a.attisdropped
-     WHERE i.indrelid = member
-       AND c.relname ~ ('_pawl_' || kind || '$')
-       AND obj_description(c.oid, 'pg_class') ^@ CASE kind WHEN 'claim' THEN 'kept by pawl for claims:'
-           WHEN 'owned' THEN 'kept by pawl for leases:'
-                                                       ELSE 'kept by pawl for timers:' END
-       AND (kind <> 'claim') = (a.attnum = i.indkey[0])
-       AND (kind <> 'claim' OR a.attnum <> ALL (i.indkey::smallint[]))
-       AND EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
-                      AND d.refclassid = 'pg_class'::regclass AND d.refobjid = member AND d.refobjsubid = a.attnum)
-     ORDER BY i.indisvalid DESC, i.indexrelid LIMIT 1
+BEGIN
+    RETURN (SELECT i.indexrelid FROM pg_index i
+          JOIN pg_class c ON c.oid = i.indexrelid
+          JOIN pg_attribute a ON a.attrelid = member AND a.attname = anchor AND NOT a.attisdropped
+         WHERE i.indrelid = member
+           AND c.relname ~ ('_pawl_' || kind || '$')
+           AND obj_description(c.oid, 'pg_class') ^@ CASE kind WHEN 'claim' THEN 'kept by pawl for claims:'
+               WHEN 'owned' THEN 'kept by pawl for leases:'
+                                                           ELSE 'kept by pawl for timers:' END
+           AND (kind <> 'claim') = (a.attnum = i.indkey[0])
+           AND (kind <> 'claim' OR a.attnum <> ALL (i.indkey::smallint[]))
+           AND EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
+                          AND d.refclassid = 'pg_class'::regclass AND d.refobjid = member AND d.refobjsubid = a.attnum)
+         ORDER BY i.indisvalid DESC, i.indexrelid LIMIT 1);
+END
 $function$;
 COMMENT ON FUNCTION pawl._work_index(regclass, text, name) IS
 'internal: the index that pawl made on a table for claims, leases or timers';
 
--- What each table of a tree has of what it needs.
+-- The needed indexes that each table of a tree has.
 CREATE FUNCTION pawl._work_index_state(bound pawl.binding)
 RETURNS TABLE (member regclass, kind text, found_one regclass, is_valid boolean, fits boolean, definition text,
     comment text, schema_name name)
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 3
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 3
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT c.oid, w.kind, f.found_one, i.indisvalid,
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT c.oid::regclass, w.kind, f.found_one, i.indisvalid,
            w.comment = obj_description(f.found_one, 'pg_class')
            AND ARRAY(SELECT a.attnum FROM unnest(w.columns) WITH ORDINALITY u(name, n)
                        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = u.name ORDER BY u.n)
@@ -112,19 +128,21 @@ AS $function$
                   (SELECT string_agg(quote_ident(u.name) || CASE WHEN u.is_descending THEN ' DESC' ELSE '' END, ', '
                       ORDER BY u.n)
                      FROM unnest(w.columns, w.descending) WITH ORDINALITY u(name, is_descending, n)), w.predicate),
-           w.comment, s.nspname
-      FROM pawl._members(bound.relation) m
-      JOIN pg_class c ON c.oid = m AND (c.oid = bound.relation OR NOT c.relispartition)
-      JOIN pg_namespace s ON s.oid = c.relnamespace
+           w.comment, c.nspname
+      -- OFFSET 0: an index is looked for once for each table and kind, not for each row of pg_class or pg_index
+      FROM (SELECT c.oid, s.nspname FROM pawl._members(bound.relation) m
+              JOIN pg_class c ON c.oid = m AND (c.oid = bound.relation OR NOT c.relispartition)
+              JOIN pg_namespace s ON s.oid = c.relnamespace OFFSET 0) c
       CROSS JOIN pawl._work_indexes(bound) w
-      CROSS JOIN LATERAL (SELECT pawl._work_index(c.oid, w.kind, w.anchor) AS found_one) f
+      CROSS JOIN LATERAL (SELECT pawl._work_index(c.oid, w.kind, w.anchor) AS found_one OFFSET 0) f
       LEFT JOIN pg_index i ON i.indexrelid = f.found_one
-     ORDER BY c.oid <> bound.relation, c.oid, w.kind
+     ORDER BY c.oid <> bound.relation, c.oid, w.kind;
+END
 $function$;
 COMMENT ON FUNCTION pawl._work_index_state(pawl.binding) IS
 'internal: the indexes that a lifecycle needs, table by table, and whether they are there';
 
--- A name for an index; that of the second lifecycle of a table has the column in it.
+-- A name for an index; for the second binding of a table it contains the column.
 CREATE FUNCTION pawl._work_index_name(member regclass, state_column name, kind text) RETURNS name
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -147,7 +165,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._work_index_name(regclass, name, text) IS 'internal: a free name for an index of a lifecycle';
 
--- Makes what is missing, and anew what no longer fits; only in some tables of the tree when they are named.
+-- Creates missing indexes, and recreates those that no longer fit; only in the named tables of the tree, if there are
+-- any.
 CREATE FUNCTION pawl._make_indexes(bound pawl.binding, members oid[] DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -172,18 +191,22 @@ $function$;
 COMMENT ON FUNCTION pawl._make_indexes(pawl.binding, oid[]) IS
 'internal: creates the indexes that claims, leases and timers of a lifecycle need';
 
--- Indexes of a binding that a change of it makes useless: they go, or are made anew.
+-- Indexes that a change of the binding makes useless: they are dropped, or recreated.
 CREATE FUNCTION pawl._lost_indexes(before pawl.binding, after pawl.binding) RETURNS SETOF regclass
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     SELECT f
         FROM (SELECT w.kind, w.anchor, w.columns, w.descending, w.predicate, w.comment FROM pawl._work_indexes(before) w
                    EXCEPT
                    SELECT w.kind, w.anchor, w.columns, w.descending, w.predicate, w.comment
             FROM pawl._work_indexes(after) w) w,
            pawl._members(before.relation) m, pawl._work_index(m, w.kind, w.anchor) f
-     WHERE f IS NOT NULL ORDER BY f
+     WHERE f IS NOT NULL ORDER BY f;
+END
 $function$;
 COMMENT ON FUNCTION pawl._lost_indexes(pawl.binding, pawl.binding) IS
 'internal: the indexes that a changed binding does not need as they are';
@@ -206,7 +229,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._drop_indexes(pawl.binding) IS 'internal: drops the indexes that pawl made for a lifecycle';
 
--- Of a table that no lifecycle covers any more, with all that inherit from it.
+-- Drops the indexes of a table that is no longer bound, and of all that inherit from it.
 CREATE FUNCTION pawl._drop_lost_indexes(relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

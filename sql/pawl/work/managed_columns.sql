@@ -1,7 +1,7 @@
--- Work that is owned, as a binding says it: which columns of the table are kept, by which events rows are claimed,
--- given back and tried again; and what is wrong with that.
+-- Owned work in a binding: which columns of the table are managed, by which events rows are claimed, given back and
+-- retried; and what is wrong with these.
 
--- What pawl.claim takes first, in the notation of ORDER BY.
+-- The claim order, in the notation of ORDER BY.
 CREATE FUNCTION pawl._claim_order(claim_order text, OUT names name[], OUT descending boolean[])
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -42,39 +42,46 @@ COMMENT ON FUNCTION pawl._claim_order(text) IS
 'internal: reads claim_order; 42601: invalid; 0A000: NULLS FIRST or LAST; 42701: a column twice';
 
 CREATE FUNCTION pawl._owned_states(machine text, version integer) RETURNS text[]
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT coalesce(array_agg(s.state ORDER BY s.ordinal), '{}') FROM pawl.machine_state s
-     WHERE s.machine = _owned_states.machine AND s.version = _owned_states.version AND s.kind = 'state'
-         AND 'owned' = ANY (s.tags)
+BEGIN
+    RETURN (SELECT coalesce(array_agg(s.state ORDER BY s.ordinal), '{}') FROM pawl.machine_state s
+         WHERE s.machine = _owned_states.machine AND s.version = _owned_states.version AND s.kind = 'state'
+             AND 'owned' = ANY (s.tags));
+END
 $function$;
 COMMENT ON FUNCTION pawl._owned_states(text, integer) IS
 'internal: the states of a machine in which a row has an owner';
 
 -- The states from which rows can be claimed: a claim event leads from them into an owned state.
 CREATE FUNCTION pawl._claimable_states(machine text, version integer, claim_events text[]) RETURNS text[]
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT coalesce(array_agg(s.state ORDER BY s.ordinal), '{}')
-      FROM pawl.machine_state s, pawl._owned_states(machine, version) owned
-     WHERE s.machine = _claimable_states.machine AND s.version = _claimable_states.version
-       AND s.kind = 'state' AND s.state <> ALL (owned)
-       AND EXISTS (SELECT FROM pawl.machine_transition t
-                    WHERE t.machine = s.machine AND t.version = s.version AND t.from_state = s.state
-                      AND t.event = ANY (claim_events) AND t.to_state = ANY (owned))
+BEGIN
+    RETURN (SELECT coalesce(array_agg(s.state ORDER BY s.ordinal), '{}')
+          FROM pawl.machine_state s, pawl._owned_states(_claimable_states.machine, _claimable_states.version) owned
+         WHERE s.machine = _claimable_states.machine AND s.version = _claimable_states.version
+           AND s.kind = 'state' AND s.state <> ALL (owned)
+           AND EXISTS (SELECT FROM pawl.machine_transition t
+                        WHERE t.machine = s.machine AND t.version = s.version AND t.from_state = s.state
+                          AND t.event = ANY (claim_events) AND t.to_state = ANY (owned)));
+END
 $function$;
 COMMENT ON FUNCTION pawl._claimable_states(text, integer, text[]) IS
 'internal: the states from which rows can be claimed, in the order of the diagram';
 
--- What each managed column has to be.
+-- The requirements on each managed column.
 CREATE FUNCTION pawl._work_columns(bound pawl.binding)
 RETURNS TABLE (n integer, argument text, name name, types regtype[], allowed text, make text, is_written boolean,
     is_nullable boolean)
-LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 7
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 7
 SET search_path = pg_catalog, pg_temp
 AS $function$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     SELECT w.n, w.argument, w.name, w.types::regtype[], w.allowed, w.make, w.is_written, w.is_nullable
       FROM (VALUES
         (1, 'owner', bound.owner_column, '{text,varchar,uuid}', 'text, varchar, uuid, or a domain over one of them',
@@ -90,7 +97,8 @@ AS $function$
             'text, varchar, an enum, uuid, integer or bigint', 'text', false, false),
         (8, 'backoff_column', bound.backoff_column, '{jsonb}', 'jsonb', 'jsonb', false, false)
       ) w(n, argument, name, types, allowed, make, is_written, is_nullable)
-     WHERE w.name IS NOT NULL
+     WHERE w.name IS NOT NULL;
+END
 $function$;
 COMMENT ON FUNCTION pawl._work_columns(pawl.binding) IS
 'internal: the managed columns of a binding: allowed types, type to create, whether they are written, also null';
@@ -185,19 +193,23 @@ $function$;
 COMMENT ON FUNCTION pawl._claim_column_problem(pawl.binding) IS
 'internal: the first column of claim_order that is missing or has no order';
 
--- What a domain is over; any other type is its own base.
+-- The base type of a domain; any other type is its own base.
 CREATE FUNCTION pawl._type_facts(type oid, OUT base oid, OUT is_domain boolean, OUT rejects_null boolean,
     OUT is_enum boolean)
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+#variable_conflict use_column
+BEGIN
     WITH RECURSIVE down(base, steps, rejects_null) AS (
         SELECT type, 0, false
         UNION ALL
         SELECT t.typbasetype, d.steps + 1, d.rejects_null OR t.typnotnull FROM down d
             JOIN pg_type t ON t.oid = d.base AND t.typtype = 'd')
-    SELECT d.base, d.steps > 0, d.rejects_null, t.typtype = 'e' FROM down d JOIN pg_type t ON t.oid = d.base
-    ORDER BY d.steps DESC LIMIT 1
+    SELECT d.base, d.steps > 0, d.rejects_null, t.typtype = 'e' INTO base, is_domain, rejects_null, is_enum
+      FROM down d JOIN pg_type t ON t.oid = d.base
+    ORDER BY d.steps DESC LIMIT 1;
+END
 $function$;
 COMMENT ON FUNCTION pawl._type_facts(oid) IS 'internal: the type below a domain, and what the domain adds';
 

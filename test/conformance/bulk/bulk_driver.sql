@@ -53,6 +53,14 @@ $$ select replace(replace(coalesce(c -> 'steps' -> s ->> 'key', 's{step}-r{row}'
 create function conf.look() returns void language sql as
 $$ insert into conf.broken (what) select conf.status() || ': ' || problem || ' ' || detail
     from pawl_bulk.verify((select operation from conf.it)) $$;
+-- After everything that is done, too, with PAWL_FULL=1; else after each action, and at rest.
+\set full ''
+\getenv full PAWL_FULL
+create table conf.setting as select :'full' <> '' as looks_always;
+create function conf.look_between() returns void language plpgsql as $$
+begin
+    if (select looks_always from conf.setting) then perform conf.look(); end if;
+end $$;
 
 -- One action from outside: its result as the cases write it.
 create function conf.act(a jsonb) returns jsonb language plpgsql as $$
@@ -296,7 +304,7 @@ begin
             perform conf.when('"idle"');
         end if;
         exit when (select done from pawl_bulk.advance(1)) = 0;
-        perform conf.look();
+        perform conf.look_between();
         select coalesce(max(row_number), 0) into through from pawl_bulk.validations
             where operation = (select operation from conf.it);
         if through > before then perform conf.when(jsonb_build_array('validated', through)); end if;
@@ -313,11 +321,12 @@ begin
         if turns > 2000 then insert into conf.broken (what) values ('does not end'); exit; end if;
         perform conf.now();
         seconds := conf.until_next();
-        perform conf.look();
         if seconds is not null then
+            perform conf.look_between();
             call conf.pass(seconds);
             continue;
         end if;
+        perform conf.look();
         actions := (select next_action from conf.it);
         if conf.status() in ('Completed', 'CompletedWithErrors', 'Failed', 'Cancelled') then
             -- one at a time: a retry is run to its end before the next action

@@ -173,7 +173,7 @@ declare
     flow uuid; run jsonb; runs jsonb := '[]'; died boolean; loaded jsonb := one -> 'preset'; said text; state text;
     crash jsonb;
 begin
-    truncate calls, cue, seen, reverted, given;
+    delete from calls; delete from cue; delete from seen; delete from reverted; delete from given;
     begin
         flow := pawl_saga.create_flow(pawl_saga.define(one -> 'definition'), coalesce(one -> 'inputs', '{}'),
             coalesce((one -> 'options' ->> 'defer_reverts')::boolean, false),
@@ -183,7 +183,7 @@ begin
         return jsonb_build_array(jsonb_build_object('rejected', said));
     end;
     for run in select r from jsonb_array_elements(one -> 'runs') r loop
-        truncate cue, seen, reverted, given;
+        delete from cue; delete from seen; delete from reverted; delete from given;
         crash := run -> 'crash_on';
         if crash is not null and crash ->> 1 not in ('RUNNING', 'REVERTING') or crash ->> 0 like 'r%' then
             -- result, decision and retry are one transaction, so no stop can come between

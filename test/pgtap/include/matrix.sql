@@ -235,7 +235,7 @@ BEGIN
         problems := problems || coalesce('rows without a log: ' || found_one, '');
     END LOOP;
     SELECT string_agg(format('%s %s: %s, %s', v.relation, v.key, v.problem, v.detail), '; ') INTO found_one
-        FROM pawl.verify() v;
+        FROM (SELECT DISTINCT b.relation FROM pawl.binding b) b CROSS JOIN LATERAL pawl.verify(b.relation) v;
     RETURN problems || coalesce(found_one, '');
 END
 $$;
