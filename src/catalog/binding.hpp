@@ -57,6 +57,7 @@ struct Binding {
     LogLayout log;           // table = InvalidOid: no history
     bool log_is_replicated;  // this database receives the log from elsewhere
     OnDelete on_delete;
+    bool validated;          // false: rows that were there before may be in unknown states and have no log yet
     bool checks;             // PW001 to PW003 are raised as 23514, a violated check constraint
     bool events;             // state changes go to the outbox
     AttrNumber traceparent;  // the columns with the row's trace context; 0: none
@@ -121,6 +122,7 @@ struct StoredBinding {
     Oid locked_after;
     bool logs_token;
     bool placing;
+    bool validated;
     Signatures calls;
     Managed* managed;
     StoredBinding* next;

@@ -34,7 +34,8 @@ $function$;
 COMMENT ON FUNCTION pawl._choose_log(regclass, name, name) IS 'internal: the name of the log of a column';
 
 CREATE FUNCTION pawl.enable_log(relation regclass, state_column name DEFAULT NULL, most_recent text DEFAULT NULL,
-    hash_chain boolean DEFAULT NULL, log_name name DEFAULT NULL, log_partition text DEFAULT NULL) RETURNS void
+    hash_chain boolean DEFAULT NULL, log_name name DEFAULT NULL, log_partition text DEFAULT NULL,
+    validate boolean DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -58,7 +59,9 @@ BEGIN
     PERFORM pawl._leave_log(before);
     after.history := NULL;
     after.history_view := NULL;
+    after.validated := before.validated AND coalesce(validate, true);
     IF log_name = '' THEN
+        after.validated := before.validated;
         IF after IS DISTINCT FROM before THEN
             after.most_recent := 'derived';
             after.hash_chain := false;
@@ -77,14 +80,15 @@ BEGIN
         before.history);
 END
 $function$;
-COMMENT ON FUNCTION pawl.enable_log(regclass, name, text, boolean, name, text) IS
+COMMENT ON FUNCTION pawl.enable_log(regclass, name, text, boolean, name, text, boolean) IS
 'Adds a log to a binding: one entry a state change, in a table beside the enforced one. Rows that are there begin
 it with pawl.attach.
 relation: the enforced table. state_column: null: the only bound column. most_recent: derived (default): the log
 is strictly append-only, and a view computes which entry is the newest; stored: a column has it. hash_chain:
 each entry contains a hash of the one before it; default false. log_name: at most 59 bytes; default
 <table>_transitions; '''': no log any more. log_partition: range (id), list (tenant) or hash (id) partitions 8,
-over columns of the key. A log that an earlier binding left under this name is taken up again if it fits. Called
+over columns of the key. validate: false: the rows that are there are not read now, and begin the log with their
+first state change or by pawl.validate; default true, or false while the binding is not validated. A log that an earlier binding left under this name is taken up again if it fits. Called
 again with another log_name it closes the log and begins that one; with the same, or none, it enables the
 triggers of the log. Warns (01000) if the new log begins beside an older one.
 Errors: 55000 the table has no key, the log does not match the rows, or another log is needed for what is
@@ -224,8 +228,13 @@ BEGIN
     END IF;
     IF NOT is_new THEN
         PERFORM pawl._close_missing(bound);
+        PERFORM pawl._validate_now(bound, format('The log %s exists: the rows of table %s were compared with it',
+            bound.history, bound.relation));
+        bound.validated := true;
     END IF;
-    PERFORM pawl._attach_rows(bound, bound.relation::text);
+    IF bound.validated THEN
+        PERFORM pawl._attach_rows(bound, bound.relation::text);
+    END IF;
     PERFORM pawl._change_binding(bound);  -- which says when: later than what was written for it
     PERFORM pawl._close_log(bound.history, true);
     PERFORM pawl._resume_audit(bound);
