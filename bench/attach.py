@@ -1,5 +1,5 @@
-"""A table of ten million rows is enforced online, while sessions write it: how long the longest of their writes waits in
-each step, beside enforcing it under the lock."""
+"""A table of ten million rows is enforced online, while sessions write it: how long the longest of their writes waits
+in each step, beside enforcing it under the lock."""
 
 import glob
 import os
@@ -102,7 +102,8 @@ def attach_online(session):
         "enforce and enable_log, validate => false",
         lambda: session.run(
             "begin; set local lock_timeout = '1 s';"
-            "select pawl.enforce('attach', 'state', 'bench_attach', validate => false), pawl.enable_log('attach'); commit"
+            "select pawl.enforce('attach', 'state', 'bench_attach', validate => false), pawl.enable_log('attach');"
+            "commit"
         ),
     )
     step(
@@ -112,7 +113,10 @@ def attach_online(session):
             "select pawl.set_claiming('attach', claim => '{start}'); commit"
         ),
     )
-    step(f"validate_all in batches of {BATCH:,}", lambda: session.run(f"call pawl.validate_all('attach', batch => {BATCH})"))
+    step(
+        f"validate_all in batches of {BATCH:,}",
+        lambda: session.run(f"call pawl.validate_all('attach', batch => {BATCH})"),
+    )
     step(
         "indexes, concurrently",
         lambda: session.run("select statement from pawl.missing_indexes('attach') \\gexec\nselect 1"),
@@ -179,7 +183,7 @@ class Attach:
         longest = max(step.longest for step in self.steps[1:-1])
         return [
             at_most(
-                f"{ROWS:,} rows enforced online by {CLIENTS} writers' side: the longest write, ms", STALL, longest, "{:.0f}"
+                f"{ROWS:,} rows enforced while {CLIENTS} sessions write: longest write, ms", STALL, longest, "{:.0f}"
             )
         ]
 
@@ -199,6 +203,6 @@ class Attach:
         return (
             f"{ROWS:,} rows enforced while {CLIENTS} sessions write",
             table(["step", "seconds", "writes", "writes/s", "p99.9, ms", "longest, ms"], body),
-            "Single-row updates by pgbench, each a transaction; a write counts for each step that it overlaps, and its time "
-            "is the client's. Afterwards each row has exactly one beginning, and pawl.verify finds nothing.",
+            "Single-row updates by pgbench, each a transaction; a write counts for each step that it overlaps, and its "
+            "time is the client's. Afterwards each row has exactly one beginning, and pawl.verify finds nothing.",
         )

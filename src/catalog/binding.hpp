@@ -57,11 +57,11 @@ struct Binding {
     LogLayout log;           // table = InvalidOid: no history
     bool log_is_replicated;  // this database receives the log from elsewhere
     OnDelete on_delete;
-    bool validated;          // false: rows that were there before may be in unknown states and have no log yet
     bool checks;             // PW001 to PW003 are raised as 23514, a violated check constraint
     bool events;             // state changes go to the outbox
     AttrNumber traceparent;  // the columns with the row's trace context; 0: none
     AttrNumber tracestate;
+    bool validated;    // false: rows that were there before may be in unknown states and have no log yet
     Oid locked_after;  // the table whose rows are locked before those of this one; InvalidOid: none
     int nresults;      // number of columns with the result of a row, or its error
     AttrNumber* results;

@@ -29,9 +29,9 @@ struct StateChange {
     Jsonb* metadata;
     TimestampTz at;
     bool may_wait;         // its predecessor may still be in the entry buffer
-    bool begins;           // of a row that was there before its log: not written if the log has begun meanwhile
     bool captured;         // written by an INSERT into the log, not through the entry buffer
     std::uint8_t roles;    // of the transition; see counted_roles
+    bool begins;           // of a row that was there before its log: not written if the log has begun meanwhile
     Placement* placement;  // null: the row takes a transition; valid until the statement of pawl.place has ended
     Datum key[FLEXIBLE_ARRAY_MEMBER];
 };

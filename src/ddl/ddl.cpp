@@ -86,7 +86,7 @@ bool is_integer(Oid type) {
 // The argument of a function that PostgreSQL puts into a cast and that keeps the text of each value; else null. `cut`:
 // also of one that may shorten it.
 Node* kept_argument(const FuncExpr* call, bool cut) {
-    auto* argument = static_cast<Node*>(linitial(call->args));
+    auto* argument = call->args == NIL ? nullptr : static_cast<Node*>(linitial(call->args));
     switch (call->funcid) {
         case F_INT4_INT2:
         case F_INT8_INT2:

@@ -61,11 +61,11 @@ bool has_no_history(const StateChange& change, const NewestEntry& newest) {
 }
 
 // Whether the predecessor is still pending: this transaction has written the row before, and the newest entry is not
-// the state that the row was in. `settled`: between statements none is, so that a row without entries has no history.
+// the state that the row was in. `complete`: between statements none is, so that a row without entries has no history.
 bool comes_too_early(const StateChange& change, const NewestEntry& newest, const StateChange* waiting, uint32 hash,
-                     bool settled) {
+                     bool complete) {
     if (!change.may_wait || change.begins) return false;
-    const bool expected = follows(change, newest) || (settled && has_no_history(change, newest));
+    const bool expected = follows(change, newest) || (complete && has_no_history(change, newest));
     return !expected || queues_behind(waiting, hash);
 }
 
@@ -93,7 +93,7 @@ struct LogRun {
     bool remembers;  // whether the log of the current state change uses the cache of newest entries
     bool all;
     int written;
-    bool settled;  // see comes_too_early
+    bool complete;  // see comes_too_early
 };
 
 NewestEntry find_newest(LogRun& run, LogWriter* writer, const StateChange& change, uint32 hash) {
@@ -172,7 +172,7 @@ StateChange* write_changes(LogRun& run, StateChange* changes, bool force) {
             const uint32 hash = hash_of_key(*change);
             LogWriter* writer = writer_for(run.tree, *change);
             const NewestEntry newest = find_newest(run, writer, *change, hash);
-            wait = !force && comes_too_early(*change, newest, waiting, hash, run.settled);
+            wait = !force && comes_too_early(*change, newest, waiting, hash, run.complete);
             if (!wait) {
                 write_change(run, writer, *change, hash, newest);
                 ++run.written;
@@ -245,7 +245,7 @@ void write_open_log(void* argument) {
     StateChange* waiting = write_what_follows(run, in_order(changes));
     // Between statements no predecessor is pending.
     if (waiting != nullptr && executor_level == 0) {
-        run.settled = true;
+        run.complete = true;
         waiting = write_what_follows(run, waiting);
         reject_second_rows(run, waiting);
     }

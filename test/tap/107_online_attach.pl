@@ -1,5 +1,5 @@
-# A table is attached online while sessions write it; pawl.validate is killed at any point, with the server, and resumed,
-# also after a dump: every row's history begins exactly once.
+# A table is attached online while sessions write it; pawl.validate is killed at any point, with the server, and
+# resumed, also after a dump: every row's history begins exactly once.
 use strict;
 use warnings;
 use FindBin;
@@ -74,7 +74,9 @@ sub validating
 	return ($session, $pid);
 }
 
-my $begun = sub { one($node, "select coalesce(sum(begun), 0) from pawl.validation where relation = '$_[0]'::regclass") };
+my $begun = sub {
+	return one($node, "select coalesce(sum(begun), 0) from pawl.validation where relation = '$_[0]'::regclass");
+};
 my $sound = sub {
 	my ($table, $name, $database) = @_;
 	is($node->safe_psql($database // 'postgres', "select * from pawl.verify('$table')"), '',
@@ -124,7 +126,8 @@ for my $table ('plain', 'parted')
 	if ($table eq 'plain')
 	{
 		# a dump of the middle goes on where it was
-		$node->command_ok([ 'pg_dump', '-Fc', '-f', "$dir/middle", $node->connstr('postgres') ], 'a dump of the middle');
+		$node->command_ok([ 'pg_dump', '-Fc', '-f', "$dir/middle", $node->connstr('postgres') ],
+			'a dump of the middle');
 		$node->safe_psql('postgres', 'create database copy');
 		$node->command_ok([ 'pg_restore', '-e', '-d', $node->connstr('copy'), "$dir/middle" ], 'is restored');
 		is($node->safe_psql('copy', "select validated from pawl.binding where relation = 'plain'::regclass"), 'f',

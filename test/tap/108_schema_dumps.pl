@@ -1,4 +1,4 @@
-# Dumps of the schema alone, and dumps by the owner of a database who is no superuser: what is restored is enforced, or
+# Dumps of the schema alone, and dumps by the owner of a database without more rights: what is restored is enforced, or
 # says in one sentence what to run.
 use strict;
 use warnings;

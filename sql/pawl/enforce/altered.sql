@@ -23,8 +23,8 @@ COMMENT ON FUNCTION pawl._altered_with(oid) IS
 'internal: a relation, all that inherit from it, and the tables of a composite type';
 
 -- ... TYPE ... USING writes any state, any owner, or any key into any row, and no trigger fires; so does a user-defined
--- cast. Casts that keep the text of each value (USING col::x) are not among the rewritten columns. A varchar that is too
--- short cuts values: of states it has to hold all, so none of them is cut.
+-- cast. Casts that keep the text of each value (USING col::x) are not among the rewritten columns. A varchar that is
+-- too short cuts values: of states it has to hold all, so none of them is cut.
 CREATE FUNCTION pawl._reject_rewrite(bound pawl.binding, rewritten name[], cut name[]) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -38,8 +38,7 @@ BEGIN
         PERFORM pawl.raise('2BP01', format('column "%s" of table %s is a state column: its values cannot be rewritten',
                                             bound.state_column, bound.relation),
             'ALTER COLUMN ... TYPE ... USING would change states without a transition.',
-            format('alter table %s alter column %I type ... using %2$I::...; or ', bound.relation, bound.state_column)
-            || hint);
+            'cast the column and no more in USING; or ' || hint);
     END IF;
     SELECT w.name INTO kept FROM pawl._work_columns(bound) w WHERE w.is_written AND w.name = ANY (rewritten) LIMIT 1;
     IF FOUND THEN
@@ -90,8 +89,8 @@ $function$;
 COMMENT ON FUNCTION pawl._check_altered_log(pawl.binding, name[]) IS
 'internal: rejects commands that would break or rewrite a log';
 
--- Before a state column becomes an enum, or stops being one: the predicate of its claim index compares it with values of
--- the old type, so the index goes, and pawl_adopt makes it again.
+-- Before a state column becomes an enum, or stops being one: the predicate of its claim index compares it with values
+-- of the old type, so the index goes, and pawl_adopt makes it again.
 CREATE FUNCTION pawl._before_enum(relation regclass, changed name) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -132,7 +131,7 @@ $function$;
 COMMENT ON FUNCTION pawl._keeps_text(oid, oid) IS
 'internal: whether values of one type have the same text as values of another';
 
--- The tables that repeat the key of a table, with their columns for it: its log, its audit, the ends of what was pruned.
+-- The tables that repeat the key of a table, with their columns for it: its log, its audit, the pruned ends.
 CREATE FUNCTION pawl._key_copies(bound pawl.binding) RETURNS TABLE (copy regclass, names name[])
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -188,8 +187,8 @@ $function$;
 COMMENT ON FUNCTION pawl._follow_key_types(oid) IS
 'internal: gives the copies of a key the types that the key has now';
 
--- PostgreSQL does not alter the type of a column that a view shows, so the view is made again, with its owner, rights and
--- comment.
+-- PostgreSQL does not alter the type of a column that a view shows, so the view is made again, with its owner, rights
+-- and comment.
 CREATE FUNCTION pawl._alter_under_view(bound pawl.binding, commands text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

@@ -287,7 +287,8 @@ COMMENT ON FUNCTION pawl._change_binding(pawl.binding) IS
 CREATE FUNCTION pawl._drop_binding(relation regclass, state_column name, definition text) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_drop_binding';
 COMMENT ON FUNCTION pawl._drop_binding(regclass, name, text) IS
-'internal: deletes a binding, keeps the calls that made it, and returns whether there was one; 42501: not the owner of the table';
+'internal: deletes a binding, keeps the calls that made it, and returns whether there was one; 42501: not the owner of
+the table';
 
 CREATE FUNCTION pawl._number_binding(relation regclass) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_number_binding';

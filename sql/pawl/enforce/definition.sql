@@ -23,7 +23,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
     WITH names(target) AS (SELECT format('%L, %L', bound.relation, bound.state_column))
     SELECT 1,
-    pawl._call('enforce', format('%s, %L', target, bound.machine), '{version,key,on_delete,always,errors,validate}', ARRAY[
+    pawl._call('enforce', format('%s, %L', target, bound.machine),
+               '{version,key,on_delete,always,errors,validate}', ARRAY[
                CASE WHEN bound.version < (SELECT max(m.version) FROM pawl.machine m WHERE m.machine = bound.machine)
                     THEN bound.version::text END,
                CASE WHEN bound.key_columns <> pawl._choose_key(bound.relation, bound.state_column, NULL)
@@ -141,7 +142,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     RETURN coalesce(pawl.definition(bound.relation, bound.state_column), '');
-EXCEPTION WHEN OTHERS THEN
+EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
     RETURN '';
 END
 $function$;

@@ -112,7 +112,8 @@ DECLARE
     lost regclass;
 BEGIN
     PERFORM pawl._check_work(after);
-    IF after.validated AND (after.owner_column, after.lease_column) IS DISTINCT FROM (before.owner_column, before.lease_column) THEN
+    IF after.validated
+        AND (after.owner_column, after.lease_column) IS DISTINCT FROM (before.owner_column, before.lease_column) THEN
         found_one := pawl._wrongly_owned_rows(after.relation::text, after);
         IF found_one IS NOT NULL THEN
             PERFORM pawl.raise('55000',

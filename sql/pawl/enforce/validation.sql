@@ -114,9 +114,11 @@ $function$;
 COMMENT ON FUNCTION pawl._rows_after(pawl.binding, regclass, text[], integer) IS
 'internal: a query for the rows of a member after a position, in the order of their key';
 
--- What is found in the next rows of a member. begins: the keys of rows without a history.
+-- What is found in the next rows of a member, in one snapshot. begins: the keys of rows without a history. Up to the
+-- first of these, only_checked, only_illegal and only_place are what checked, illegal and next_place are of all.
 CREATE FUNCTION pawl._read_page(bound pawl.binding, member regclass, place text[], batch integer,
-    OUT checked bigint, OUT illegal bigint, OUT next_place text[], OUT begins jsonb)
+    OUT checked bigint, OUT illegal bigint, OUT next_place text[], OUT begins jsonb,
+    OUT only_checked bigint, OUT only_illegal bigint, OUT only_place text[])
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET row_security = off
@@ -130,12 +132,18 @@ BEGIN
             SELECT row_number() OVER () AS n, %1$s AS key, p.log_state,
                    p.state IS NULL OR p.state COLLATE "C" <> ALL ($1) AS is_unknown,
                    p.log_state COLLATE "C" <> p.state COLLATE "C" AS differs
-              FROM %2$s p)
+              FROM %2$s p),
+        rows_before AS (
+            SELECT g.* FROM page g WHERE g.n < ALL (SELECT f.n FROM page f
+                WHERE %3$L AND NOT f.is_unknown AND f.log_state IS NULL ORDER BY f.n LIMIT 1))
         SELECT count(*), count(*) FILTER (WHERE g.is_unknown OR g.differs),
                (SELECT l.key FROM page l ORDER BY l.n DESC LIMIT 1),
-               jsonb_agg(g.key ORDER BY g.n) FILTER (WHERE %3$L AND NOT g.is_unknown AND g.log_state IS NULL)
+               jsonb_agg(g.key ORDER BY g.n) FILTER (WHERE %3$L AND NOT g.is_unknown AND g.log_state IS NULL),
+               (SELECT count(*) FROM rows_before), (SELECT count(*) FROM rows_before b WHERE b.is_unknown OR b.differs),
+               (SELECT b.key FROM rows_before b ORDER BY b.n DESC LIMIT 1)
           FROM page g$query$, key_text, pawl._rows_after(bound, member, place, batch), bound.history IS NOT NULL)
-       INTO checked, illegal, next_place, begins USING pawl._atoms(bound.machine, bound.version);
+       INTO checked, illegal, next_place, begins, only_checked, only_illegal, only_place
+      USING pawl._atoms(bound.machine, bound.version);
 END
 $function$;
 COMMENT ON FUNCTION pawl._read_page(pawl.binding, regclass, text[], integer) IS
@@ -185,9 +193,6 @@ AS $function$
 DECLARE
     before pawl.validation;
     page record;
-    again record;
-    first_left integer;
-    ends boolean;
 BEGIN
     member := target;
     SELECT v.* INTO before FROM pawl.validation v
@@ -201,55 +206,26 @@ BEGIN
         PERFORM pawl._reject_null_keys(bound, target);
     END IF;
     page := pawl._read_page(bound, target, before.position, batch);
-    ends := page.checked < batch;
     begun := 0;
+    checked := page.checked;
+    illegal := page.illegal;
     IF page.begins IS NOT NULL THEN
         begun := pawl._begin_page(bound, target, page.begins);
-        IF begun < jsonb_array_length(page.begins) THEN  -- go on from the first row that is locked by another session
-            again := pawl._read_page(bound, target, before.position, batch);
-            IF again.begins IS NOT NULL THEN
-                first_left := pawl._rows_before(bound, target, before.position, batch, again.begins);
-                ends := false;
-                IF first_left = 0 THEN
-                    page.checked := 0;
-                ELSE
-                    page := pawl._read_page(bound, target, before.position, first_left);
-                END IF;
-            END IF;
+        IF begun < jsonb_array_length(page.begins) THEN  -- the next call goes on before the first row that is locked
+            page := pawl._read_page(bound, target, before.position, batch);
+            checked := page.only_checked;
+            illegal := page.only_illegal;
+            page.next_place := page.only_place;
         END IF;
     END IF;
-    checked := page.checked;
-    illegal := CASE WHEN page.checked = 0 THEN 0 ELSE page.illegal END;
     PERFORM pawl._store_validation(bound.relation, bound.state_column, target,
-        CASE WHEN page.checked = 0 THEN before.position ELSE page.next_place END,
-        coalesce(before.checked, 0) + checked, coalesce(before.begun, 0) + begun,
-        coalesce(before.illegal, 0) + illegal, ends);
+        coalesce(page.next_place, before.position), coalesce(before.checked, 0) + checked,
+        coalesce(before.begun, 0) + begun, coalesce(before.illegal, 0) + illegal,
+        checked = page.checked AND checked < batch);
 END
 $function$;
 COMMENT ON FUNCTION pawl._validate_member(pawl.binding, regclass, integer) IS
 'internal: validates the next rows of a member';
-
--- How many of the next rows come before the first of these keys.
-CREATE FUNCTION pawl._rows_before(bound pawl.binding, member regclass, place text[], batch integer, keys jsonb)
-    RETURNS integer
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-SET row_security = off
-AS $function$
-DECLARE
-    found_at integer;
-BEGIN
-    EXECUTE format('SELECT (SELECT q.n FROM (SELECT row_number() OVER () AS n, ARRAY[%s] AS key FROM %s p) q '
-        'WHERE q.key = $1 LIMIT 1)',
-        (SELECT string_agg(format('pawl.value_text(p.key_%s)', n - 1), ', ' ORDER BY n)
-           FROM generate_series(1, cardinality(bound.key_columns)) n),
-        pawl._rows_after(bound, member, place, batch))
-       INTO found_at USING ARRAY(SELECT jsonb_array_elements_text(keys -> 0));
-    RETURN coalesce(found_at - 1, 0);
-END
-$function$;
-COMMENT ON FUNCTION pawl._rows_before(pawl.binding, regclass, text[], integer, jsonb) IS
-'internal: how many of the next rows of a member come before a key';
 
 -- Rows whose key is null are not in the order of the key, and a log cannot identify them.
 CREATE FUNCTION pawl._reject_null_keys(bound pawl.binding, member regclass) RETURNS void

@@ -88,7 +88,8 @@ is strictly append-only, and a view computes which entry is the newest; stored: 
 each entry contains a hash of the one before it; default false. log_name: at most 59 bytes; default
 <table>_transitions; '''': no log any more. log_partition: range (id), list (tenant) or hash (id) partitions 8,
 over columns of the key. validate: false: the rows that are there are not read now, and begin the log with their
-first state change or by pawl.validate; default true, or false while the binding is not validated. A log that an earlier binding left under this name is taken up again if it fits. Called
+first state change or by pawl.validate; default true, or false while the binding is not validated. A log that an
+earlier binding left under this name is taken up again if it fits. Called
 again with another log_name it closes the log and begins that one; with the same, or none, it enables the
 triggers of the log. Warns (01000) if the new log begins beside an older one.
 Errors: 55000 the table has no key, the log does not match the rows, or another log is needed for what is

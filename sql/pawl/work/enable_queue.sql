@@ -123,8 +123,8 @@ COMMENT ON FUNCTION pawl.enable_timers(regclass, name, name, boolean) IS
 'Names the column with the due time of each row: when the timer of its state fires, or from when it can be
 claimed again.
 relation: the enforced table. state_column: null: the only bound column. due: a timestamptz column that allows
-null; omitted: as it is; '''': none any more. build_indexes: as for pawl.enable_queue. Call it before pawl.set_claiming: retries need the column, and the
-index for claims is made once.
+null; omitted: as it is; '''': none any more. build_indexes: as for pawl.enable_queue. Call it
+before pawl.set_claiming: retries need the column, and the index for claims is made once.
 Errors: 42703, 42804, 0A000, 22023 a column that is missing, does not fit or is used twice; 55000 the table has
 no key; 42704 no binding; 42501 not the owner; 25001 not READ COMMITTED. Privileges: pawl_admin that owns the
 table.

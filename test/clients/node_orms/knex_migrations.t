@@ -35,7 +35,8 @@ test('knex_migrations', 'node_orms', async (load, connection) => {
                 t.string('state', 20).notNullable().defaultTo('new');
             });
             await db.raw('select pawl.define(?, ?)', ['knex_sale', diagram]);
-            await db.raw("select pawl.enforce('sales', 'state', 'knex_sale', on_delete => 'terminal'), pawl.enable_log('sales')");
+            await db.raw("select pawl.enforce('sales', 'state', 'knex_sale', on_delete => 'terminal'), "
+                + "pawl.enable_log('sales')");
         },
     };
     const migrate = () => knex.migrate.latest({ migrationSource: new Source(migrations) });

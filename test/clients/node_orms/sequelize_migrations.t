@@ -25,7 +25,8 @@ test('sequelize_migrations', 'node_orms', async (load, connection) => {
         owner: { type: DataTypes.TEXT },
     });
     await sequelize.query('select pawl.define(?, ?)', { replacements: ['sequelize_sale', diagram] });
-    await ask("select pawl.enforce('sales', 'state', 'sequelize_sale', on_delete => 'terminal'), pawl.enable_log('sales')");
+    await ask("select pawl.enforce('sales', 'state', 'sequelize_sale', on_delete => 'terminal'), "
+        + "pawl.enable_log('sales')");
     await ask("select pawl.enable_queue('sales', owner => 'owner')");
     await ask("select pawl.set_claiming('sales', claim => '{pay}')");
     await ask('insert into sales (id) values (1), (2), (3)');

@@ -92,8 +92,8 @@ def is_enforced(table, column, when):
                    when + ": an illegal state change is rejected")
     equal(error.orig.pgcode, "PW001", when + ": with its SQLSTATE")
     equal(ask("select problem, detail from pawl.verify('%s')" % table), [], when + ": rows and log agree")
-    equal(ask("select check_name, detail from pawl.health() where relation = '%s'::regclass and status = 'error'" % table),
-          [], when + ": health finds no fault")
+    equal(ask("select check_name, detail from pawl.health() where relation = '%s'::regclass and status = 'error'"
+              % table), [], when + ": health finds no fault")
 
 
 ask("drop schema if exists alembic_migrations cascade")
