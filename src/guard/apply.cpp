@@ -204,7 +204,7 @@ void apply_update(Oid relation, Binding& binding, const Binding& before_of, cons
     States states = states_of(before_of, before, binding, after, intent);
     let_enter(binding, &states);
     if (states.stays) {
-        if (keeps)
+        if (keeps && !loses_stray_owner(binding, states.to, before, after))
             set_without_transition(binding, states.to, statement_of(*managed_update, before, after), intent,
                                    &managed_update->changes);
         return;
@@ -291,8 +291,9 @@ void set_columns_before(Member* member, const Row& before, const Row& after, Man
         States states = states_of(binding, before, binding, after, intent);
         let_enter(binding, &states);
         if (states.stays) {
-            set_without_transition(binding, states.to, statement_of(*managed_update, before, after), intent,
-                                   &managed_update->changes);
+            if (!loses_stray_owner(binding, states.to, before, after))
+                set_without_transition(binding, states.to, statement_of(*managed_update, before, after), intent,
+                                       &managed_update->changes);
         } else if (intent != nullptr && intent->remap && states.to != core::no_state) {
             set_for_remap(binding, states.to, statement_of(*managed_update, before, after), intent,
                           &managed_update->changes);

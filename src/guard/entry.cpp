@@ -16,4 +16,19 @@ void set_for_entry(const Binding& binding, core::StateId to, const Statement& st
     set_for_new_row(binding, to, statement.after, changes);
 }
 
+bool loses_stray_owner(const Binding& binding, core::StateId state, const Row& before, const Row& after) {
+    const Managed& managed = *binding.managed;
+    if (binding.validated || !managed.owner.kept() || (state != core::no_state && managed.owned[state])) return false;
+    bool had_one = false;
+    for (const ManagedColumn* column : {&managed.owner, &managed.lease}) {
+        if (!column->kept()) continue;
+        bool old_null, new_null;
+        slot_getattr(before.slot, column->attribute, &old_null);
+        slot_getattr(after.slot, column->attribute, &new_null);
+        if (!new_null) return false;
+        had_one |= !old_null;
+    }
+    return had_one;
+}
+
 }  // namespace pawl

@@ -14,4 +14,8 @@ void let_enter(const Binding& binding, States* states);
 // has. Raises PW004 if the state needs an owner.
 void set_for_entry(const Binding& binding, core::StateId to, const Statement& statement, ColumnChanges* changes);
 
+// Whether a row of before that has an owner or a lease in a state that is not owned loses both by this write: the
+// binding is not validated, and cannot be with such rows.
+bool loses_stray_owner(const Binding& binding, core::StateId state, const Row& before, const Row& after);
+
 }  // namespace pawl

@@ -139,7 +139,7 @@ select is(outcome('update odd set state = ''sent'' where id = 1'), 'PW002 "sent"
     '"order" | Row (id)=(1) of public.odd is in state "legacy", which the machine does not have. | Initial states: '
     '"new", "draft" (write).', 'they cannot get into the middle of the machine');
 select is(outcome('update odd set state = ''nonsense'' where id = 2'), 'PW002 "nonsense" is not an initial state of '
-    'machine "order" | Row (id)=(2) of public.odd is in state NULL, which the machine does not have. The machine '
+    'machine "order" | Row (id)=(2) of public.odd is in state null, which the machine does not have. The machine '
     'has no '
     'state "nonsense". | Initial states: "new", "draft" (write).', 'nor into another unknown state');
 select is(outcome('update odd set id = 11 where id = 1'), '0A000 the key of a row with a log cannot change | Row '

@@ -173,7 +173,6 @@ select alike(outcome('alter table keyed alter column id type numeric'),
 select alike(outcome('alter table keyed alter column id type bigint using id + 1'), '2BP01%', 'or other values');
 create view mine as select subject_id from keyed_transitions;
 select alike(outcome('alter table keyed alter column id type text'), '55000%', 'numbers do not become texts');
-select alike(outcome('alter table keyed alter column id type smallint using 1'), '2BP01%', 'nor anything else');
 select alike(outcome('alter table keyed alter column id type integer'), '2%', 'a view of a user is in the way');
 drop view mine;
 
@@ -182,7 +181,7 @@ select pawl.enforce('coded', 'state', 'order', key => '{code}'), pawl.enable_log
 insert into coded values (1, 'abc', 'new');
 select is(outcome('alter table coded alter column code type varchar(20)'), 'ok', 'a longer text');
 select is(outcome('alter table coded alter column code type text using code::text'), 'ok', 'a text of any length');
-select alike(outcome('alter table coded alter column code type varchar(2) using code::varchar(2)'), '2BP01%',
+select alike(outcome('alter table coded alter column code type varchar(2) using code::varchar(2)'), '22001%',
     'none that is cut');
 select is(outcome('alter table coded alter column code type varchar(20)'), 'ok', 'one that fits');
 select is_empty('select * from pawl.verify(''coded'')', 'rows and log agree');
@@ -220,18 +219,11 @@ select is((select history_view::text from pawl.binding where relation = 'theirs'
 select is_empty('select * from pawl.verify(''theirs'')', 'and the log');
 
 -- What pawl has made in users' schemas.
-select results_eq($$select name::text, kind from pawl.own_relations() where name ~ '^(keyed|plain)' order by 1$$,
-    $$values
-    ('keyed_result_audit', 'record'), ('keyed_transitions', 'view'), ('keyed_transitions_log', 'log'),
-    ('keyed_transitions_log_pruned', 'record'), ('plain_pawl_claim', 'index'), ('plain_pawl_owned', 'index')$$,
-    'own relations are listed');
+select is((select string_agg(format('%s %s', name, kind), ', ' order by name) from pawl.own_relations()
+    where name ~ '^(keyed|plain)'), 'keyed_result_audit record, keyed_transitions view, keyed_transitions_log log, '
+    'keyed_transitions_log_pruned record, plain_pawl_claim index, plain_pawl_owned index', 'own relations are listed');
 
 -- A table that is released and bound again says what is missing.
-create function notices(statement text) returns text language plpgsql as $$
-begin
-    execute statement;
-    return 'x';
-end $$;
 select pawl.release('keyed');
 select is((select definition from pawl.released where relation = 'keyed'::regclass) ~ 'enable_log.*audit', true,
     'a release keeps the definition');

@@ -87,6 +87,7 @@ DECLARE
 BEGIN
     FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = touched AND b.validated AND b.claim_events <> '{}'
                     AND pawl._owns(b.relation) AND pawl._work_index(b.relation, 'claim', b.state_column) IS NULL
+                    AND (pawl._work_column_problem(b)).message IS NULL
                     AND EXISTS (SELECT FROM pg_trigger t
                         WHERE t.tgrelid = b.relation AND t.tgfoid = 'pawl.validate()'::regprocedure) LOOP
         PERFORM pawl._make_indexes(bound);
