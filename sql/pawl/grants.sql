@@ -25,6 +25,10 @@ GRANT INSERT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.
     pawl.pruned_audit, pawl.pruned_log, pawl.validation,
     pawl.redaction, pawl.paused, pawl.log_upkeep, pawl.consumer, pawl.outbox_epoch, pawl.outbox_1, pawl.outbox_2,
     pawl.outbox_3, pawl.outbox_commit_1, pawl.outbox_commit_2, pawl.outbox_commit_3 TO pawl_restore;
+GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.audit_binding,
+    pawl.pruned_audit, pawl.pruned_log, pawl.validation, pawl.redaction, pawl.paused, pawl.log_upkeep, pawl.consumer,
+    pawl.outbox_epoch, pawl.outbox_1, pawl.outbox_2, pawl.outbox_3, pawl.outbox_commit_1, pawl.outbox_commit_2,
+    pawl.outbox_commit_3 TO pawl_restore;
 GRANT SELECT ON pawl.redaction TO pawl_admin, pawl_operator, pawl_reader;
 GRANT SELECT ON pawl._redactions TO PUBLIC;
 GRANT USAGE ON SCHEMA pawl TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;

@@ -43,13 +43,15 @@ insert into parts values (1, 'a');
 SQL
 $node->safe_psql('shop', $make, connstr => $as_owner);
 
-# The owner of the database and of its tables can dump it.
+# The owner of the database and of its tables can dump it, with the role for dumps.
 my ($out, $err) = ('', '');
+IPC::Run::run([ 'pg_dump', '-Fc', '-f', "$dir/whole", $as_owner ], '>', \$out, '2>', \$err);
+like($err, qr/permission denied for table/, 'the owner of a database needs the role pawl_restore to dump it');
+$node->safe_psql('postgres', 'grant pawl_restore to plain_owner');
 my $result = IPC::Run::run([ 'pg_dump', '-Fc', '-f', "$dir/whole", $as_owner ], '>', \$out, '2>', \$err);
 ok($result, 'the owner of a database dumps it') or diag($err);
 $node->safe_psql('postgres', 'create database whole owner plain_owner');
-$node->safe_psql('whole', 'create extension pawl; grant pawl_restore to plain_owner; '
-		. 'grant create on schema public to plain_owner');
+$node->safe_psql('whole', 'create extension pawl; grant create on schema public to plain_owner');
 $node->command_ok(
 	[ 'pg_restore', '-e', '--no-comments', '-d', $node->connstr('whole') . ' user=plain_owner', "$dir/whole" ],
 	'and restores it, as docs/operations.md says');

@@ -228,6 +228,7 @@ BEGIN
         END IF;
     END IF;
     IF NOT is_new THEN
+        PERFORM pawl._drop_lost_audit(bound);
         PERFORM pawl._close_missing(bound);
         PERFORM pawl._validate_now(bound, format('The log %s exists: the rows of table %s were compared with it',
             bound.history, bound.relation));
@@ -244,6 +245,34 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._begin_log(pawl.binding, name, text, regclass)
     IS 'internal: makes a log or takes one up, and writes the entries of the rows that are there';
+
+-- A restore of the schema alone brings the triggers of an audit, and not the audit.
+CREATE FUNCTION pawl._drop_lost_audit(bound pawl.binding) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    member regclass;
+    trigger_name name;
+BEGIN
+    IF EXISTS (SELECT FROM pawl.audit_binding a WHERE a.log = bound.history) THEN
+        RETURN;
+    END IF;
+    FOR member, trigger_name IN
+        SELECT t.tgrelid, t.tgname FROM pawl._members(bound.history) m JOIN pg_trigger t ON t.tgrelid = m
+         WHERE t.tgfoid = 'pawl.audit_results()'::regprocedure AND t.tgparentid = 0
+    LOOP
+        EXECUTE format('DROP TRIGGER %I ON %s', trigger_name, member);
+    END LOOP;
+    IF FOUND THEN
+        RAISE WARNING USING ERRCODE = '01000', MESSAGE = format('the log %s was audited, and is not any more',
+            bound.history), HINT = format('select pawl.audit(%L, ..., state_column => %L)', bound.relation,
+            bound.state_column);
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._drop_lost_audit(pawl.binding) IS
+'internal: drops the triggers of an audit that is not there, and warns';
 
 -- A log that was made before, by an earlier binding or a restore, is used again when it fits.
 CREATE FUNCTION pawl._take_log(bound pawl.binding, log_name name, log_partition text, OUT log regclass,
