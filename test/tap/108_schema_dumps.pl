@@ -90,7 +90,9 @@ for my $options ([], [ '-x', '-O' ], [ '-x', '-O', '--no-comments', '-n', 'publi
 	like($node->safe_psql($database, "select check_name || ' ' || status from pawl.health() where relation = "
 				. "'orders'::regclass"), qr/orphaned_triggers warning/, "$name: health knows");
 	$node->safe_psql($database, $definitions);
-	is($node->safe_psql($database, 'select pawl.definitions()'), $definitions, "$name: the definitions make it again");
+	# the log that was restored is taken up, so all rows count as validated
+	is($node->safe_psql($database, 'select pawl.definitions()'), $definitions =~ s/, validate => false//r,
+		"$name: the definitions make it again");
 	$node->safe_psql($database, "insert into orders (id) values (1); insert into parts values (1, 'a')");
 	rejected($node, "update orders set state = 'sent' where id = 1", '23514', "$name: it is enforced", $database);
 	rejected($node, "update parts set state = 'sent' where id = 1", 'PW001', "$name: also partitions", $database);

@@ -47,7 +47,7 @@ test('knex_migrations', 'node_orms', async (load, connection) => {
         equal(await ask(`select problem, detail from pawl.verify('${table}')`), [], `${name}: rows and log agree`);
     };
     await migrate();
-    await knex('sales').insert([{}, {}]);
+    await knex('sales').insert([{ state: 'new' }, { state: 'new' }]);
     await knex('sales').where({ id: 1 }).update({ state: 'paid' });
     await enforced('sales', 'state', 'at first');
     const before = await ask("select pawl.definition('sales')");

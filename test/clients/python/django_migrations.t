@@ -54,11 +54,11 @@ class Migration(migrations.Migration):
         migrations.AlterModelTable("Order", "purchases"),
     ]
 """,
-    "shop/migrations/0004_cut.py": """
-from django.db import migrations, models
+    "shop/migrations/0004_other.py": """
+from django.db import migrations
 class Migration(migrations.Migration):
     dependencies = [("shop", "0003_names")]
-    operations = [migrations.AlterField("Order", "phase", models.CharField(max_length=2, default="new"))]
+    operations = [migrations.RunSQL("alter table purchases alter column phase type text using upper(phase)")]
 """,
 }
 for name, text in FILES.items():
@@ -126,9 +126,9 @@ equal(ask("select sort_key, to_state from pawl.history('purchases', 1) order by 
 equal(ask("select problem from pawl.verify('purchases')"), [], "renames: rows and log agree")
 
 error = raised((DataError, InternalError, ProgrammingError, IntegrityError), lambda: migrate("0004"),
-               "a type that cannot hold the states is rejected")
-equal(error.__cause__.pgcode, "42804", "a type that cannot hold the states: its SQLSTATE")
-ok("pawl.release" in (error.__cause__.diag.message_hint or ""), "a type that cannot hold the states: its HINT",
+               "other texts are rejected")
+equal(error.__cause__.pgcode, "2BP01", "other texts: the SQLSTATE")
+ok("pawl.definition" in (error.__cause__.diag.message_hint or ""), "other texts: the HINT",
    error.__cause__.diag.message_hint)
 
 # the database of the tests is made by the migrations again
@@ -136,7 +136,7 @@ with connection.cursor() as cursor:
     cursor.execute("select 1")
 settings.DATABASES["default"]["OPTIONS"] = {}
 connection.settings_dict["OPTIONS"] = {"options": "-c search_path=public"}
-os.unlink(os.path.join(PLACE, "shop/migrations/0004_cut.py"))
+os.unlink(os.path.join(PLACE, "shop/migrations/0004_other.py"))
 for name in list(sys.modules):
     if name.startswith("shop.migrations"):
         del sys.modules[name]
