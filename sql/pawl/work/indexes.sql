@@ -343,4 +343,4 @@ recognised, and for partitioned tables partition by partition. Run each in a tra
 after \gexec. If one was interrupted, call the function again.
 relation: the enforced table. state_column: null: the only bound column. Returns statement. Errors: 42704 no binding;
 22023 several, and none is named; 42P07 another relation has the name. Privileges: pawl_admin.
-Example: SELECT statement FROM pawl.missing_indexes(''jobs'') \gexec';
+Example: SELECT statement FROM pawl.missing_indexes(''jobs'')';

@@ -129,7 +129,7 @@ def schema_rb
   ActiveRecord::SchemaDumper.dump(ActiveRecord::Base.connection, stream)
   stream.string
 end
-ok(schema_rb.include?('purchases_transitions_log'), 'schema.rb has the log', schema_rb)
+ok(schema_rb.include?('orders_transitions_log'), 'schema.rb has the log', schema_rb)
 ActiveRecord::SchemaDumper.ignore_tables += ask("select name from pawl.own_relations() where kind <> 'index'").flatten
 rest = schema_rb
 ok(!rest.include?('transitions') && rest.include?('create_table "purchases"'),
