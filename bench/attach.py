@@ -98,21 +98,13 @@ def attach_online(session):
         steps.append(Step(name, began, time.time()))
 
     step("writes alone", lambda: time.sleep(BEFORE))
-    step(
-        "enforce and enable_log, validate => false",
-        lambda: session.run(
-            "begin; set local lock_timeout = '1 s';"
-            "select pawl.enforce('attach', 'state', 'bench_attach', validate => false), pawl.enable_log('attach');"
-            "commit"
-        ),
-    )
-    step(
-        "enable_queue and set_claiming",
-        lambda: session.run(
-            "begin; select pawl.enable_queue('attach', owner => 'owner'); "
-            "select pawl.set_claiming('attach', claim => '{start}'); commit"
-        ),
-    )
+    for call in (
+        "enforce('attach', 'state', 'bench_attach', validate => false)",
+        "enable_log('attach')",
+        "enable_queue('attach', owner => 'owner')",
+        "set_claiming('attach', claim => '{start}')",
+    ):
+        step(call.split("(")[0], lambda: session.run(f"set lock_timeout = '1 s'; select pawl.{call}"))
     step(
         f"validate_all in batches of {BATCH:,}",
         lambda: session.run(f"call pawl.validate_all('attach', batch => {BATCH})"),
@@ -155,7 +147,7 @@ def measure():
     query(f"select pawl.define('bench_attach', {quoted(DIAGRAM)})")
     make_table()
     session = Session()
-    session.run("set client_min_messages = warning")
+    session.run("set client_min_messages = warning; select pawl.definitions()")
     writers = Writers()
     time.sleep(2)
     steps = attach_online(session)
