@@ -28,7 +28,7 @@ sub paste {
 
 SKIP: {
     skip 'no private server: run by make test', 1 unless $ENV{PAWL_RUN};
-    paste($_) for 'README.md', 'docs/dag-examples.md', 'docs/testing.md';
+    paste($_) for 'README.md', 'docs/dag-examples.md', 'docs/testing.md', 'docs/drivers.md';
 }
 
 # A heading's anchor, as forges make it.

@@ -165,7 +165,10 @@ class Worker:
 
     def _connect(self) -> Connection:
         prepare = {"prepare_threshold": None} if self._pooler == "transaction" else {}
-        return psycopg.connect(self._conninfo, autocommit=True, row_factory=psycopg.rows.dict_row, **prepare)
+        # the driver returns bytes for text if the encoding is SQL_ASCII
+        return psycopg.connect(
+            self._conninfo, autocommit=True, row_factory=psycopg.rows.dict_row, client_encoding="UTF8", **prepare
+        )
 
     def _session(self) -> Connection:
         if self._connection is None:
@@ -344,13 +347,9 @@ class Worker:
                 self._rest(0.1)
         try:
             with translated():
-                row = (
-                    self._session()
-                    .execute(
-                        "SELECT pawl.abandon(%s::text::regclass, %s) AS n", (self._source.relation, self.processor)
-                    )
-                    .fetchone()
-                )
+                given = (self._source.relation, self.processor)
+                found = self._session().execute("SELECT pawl.abandon(%s::text::regclass, %s) AS n", given)
+                row = found.fetchone()
             self.counts["abandoned"] += row["n"] if row else 0
         except Error as caught:
             self._on_message(f"claimed rows were not returned, their leases will expire: {caught}")

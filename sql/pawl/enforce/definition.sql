@@ -16,7 +16,35 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._call(text, text, text[], text[]) IS 'internal: the text of a call of a function of pawl';
 
--- The calls that say something of a binding, in the order in which they can be run.
+-- The audit, and how long it and the log are kept.
+CREATE FUNCTION pawl._record_calls_of(bound pawl.binding) RETURNS TABLE (n integer, call text)
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT 12, pawl._call('audit', format('%L, %L', bound.relation,
+                   (SELECT jsonb_object_agg(s.state, s.success) FROM (SELECT f, false FROM unnest(a.failure_states) f
+                                                                      UNION ALL SELECT t, true
+                                                                          FROM unnest(a.success_states) t) s(state,
+                                                                          success))),
+               '{into_table,parent,state_column}',
+               ARRAY[quote_literal(c.relname), CASE WHEN a.parent_columns <> '{}'
+                   THEN quote_literal(a.parent_columns) END, quote_literal(bound.state_column)])
+      FROM pawl.audit_binding a JOIN pg_class c ON c.oid = a.audit WHERE a.log = bound.history
+    UNION ALL
+    SELECT 13, pawl._call('keep_log', format('%L, %s', bound.relation, coalesce(quote_literal(u.keep), 'null')),
+               '{only_terminal,period,ahead,state_column}', ARRAY[CASE WHEN NOT u.only_terminal THEN 'false' END,
+               quote_literal(u.period), CASE WHEN u.ahead <> 3 THEN u.ahead::text END,
+               quote_literal(bound.state_column)])
+      FROM pawl.log_upkeep u WHERE u.log = bound.history
+    UNION ALL
+    SELECT 14, pawl._call('keep_audit', format('%L, %s', bound.relation, coalesce(quote_literal(u.keep), 'null')),
+               '{state_column}', ARRAY[quote_literal(bound.state_column)])
+      FROM pawl.audit_binding a JOIN pawl.log_upkeep u ON u.log = a.audit WHERE a.log = bound.history
+$function$;
+COMMENT ON FUNCTION pawl._record_calls_of(pawl.binding) IS
+'internal: the calls that make the audit of a binding, and say how long it and the log are kept';
+
+-- The calls that make a binding, in the order in which they can be run.
 CREATE FUNCTION pawl._calls_of(bound pawl.binding) RETURNS TABLE (n integer, call text)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -94,25 +122,7 @@ AS $function$
         ARRAY[quote_literal(bound.state_column)])
      WHERE bound.may_place
     UNION ALL
-    SELECT 12, pawl._call('audit', format('%L, %L', bound.relation,
-                   (SELECT jsonb_object_agg(s.state, s.success) FROM (SELECT f, false FROM unnest(a.failure_states) f
-                                                                      UNION ALL SELECT t, true
-                                                                          FROM unnest(a.success_states) t) s(state,
-                                                                          success))),
-               '{into_table,parent,state_column}',
-               ARRAY[quote_literal(c.relname), CASE WHEN a.parent_columns <> '{}'
-                   THEN quote_literal(a.parent_columns) END, quote_literal(bound.state_column)])
-      FROM pawl.audit_binding a JOIN pg_class c ON c.oid = a.audit WHERE a.log = bound.history
-    UNION ALL
-    SELECT 13, pawl._call('keep_log', format('%L, %s', bound.relation, coalesce(quote_literal(u.keep), 'null')),
-               '{only_terminal,period,ahead,state_column}', ARRAY[CASE WHEN NOT u.only_terminal THEN 'false' END,
-               quote_literal(u.period), CASE WHEN u.ahead <> 3 THEN u.ahead::text END,
-               quote_literal(bound.state_column)])
-      FROM pawl.log_upkeep u WHERE u.log = bound.history
-    UNION ALL
-    SELECT 14, pawl._call('keep_audit', format('%L, %s', bound.relation, coalesce(quote_literal(u.keep), 'null')),
-               '{state_column}', ARRAY[quote_literal(bound.state_column)])
-      FROM pawl.audit_binding a JOIN pawl.log_upkeep u ON u.log = a.audit WHERE a.log = bound.history
+    SELECT r.n, r.call FROM pawl._record_calls_of(bound) r
 $function$;
 COMMENT ON FUNCTION pawl._calls_of(pawl.binding) IS 'internal: the calls that make a binding what it is';
 
