@@ -302,7 +302,7 @@ TRIGGERS = {
     "memory": (memory_targets, memory_section),
     "define": (define_targets, define_section),
 }
-ORDER = (*TRIGGERS, "claims", "backlog", "snapshot", "timers", "wake", "dag", "steps", "bulk", "saga", "http")
+ORDER = (*TRIGGERS, "claims", "backlog", "snapshot", "timers", "attach", "wake", "dag", "steps", "bulk", "saga", "http")
 
 
 @dataclass

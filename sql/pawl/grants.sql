@@ -16,14 +16,19 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.log_upkeep TO pawl_admin;
 GRANT SELECT ON pawl.log_upkeep TO pawl_operator, pawl_worker, pawl_reader;
 GRANT SELECT ON pawl.queue_depth, pawl.owners, pawl.timers TO PUBLIC, pawl_admin, pawl_operator, pawl_worker,
     pawl_reader;
-GRANT SELECT ON pawl.audit_binding, pawl.pruned_log, pawl.pruned_audit TO PUBLIC;
+GRANT SELECT ON pawl.audit_binding, pawl.pruned_log, pawl.pruned_audit, pawl.validation, pawl.released
+    TO PUBLIC;
 GRANT SELECT ON pawl.audit_binding TO pawl_admin;
 -- what a dump contains; a trigger lets a role load bindings only of its own tables
 GRANT USAGE ON SCHEMA pawl TO pawl_restore;
 GRANT INSERT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.audit_binding,
-    pawl.pruned_audit, pawl.pruned_log,
+    pawl.pruned_audit, pawl.pruned_log, pawl.validation,
     pawl.redaction, pawl.paused, pawl.log_upkeep, pawl.consumer, pawl.outbox_epoch, pawl.outbox_1, pawl.outbox_2,
     pawl.outbox_3, pawl.outbox_commit_1, pawl.outbox_commit_2, pawl.outbox_commit_3 TO pawl_restore;
+GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.audit_binding,
+    pawl.pruned_audit, pawl.pruned_log, pawl.validation, pawl.redaction, pawl.paused, pawl.log_upkeep, pawl.consumer,
+    pawl.outbox_epoch, pawl.outbox_1, pawl.outbox_2, pawl.outbox_3, pawl.outbox_commit_1, pawl.outbox_commit_2,
+    pawl.outbox_commit_3 TO pawl_restore;
 GRANT SELECT ON pawl.redaction TO pawl_admin, pawl_operator, pawl_reader;
 GRANT SELECT ON pawl._redactions TO PUBLIC;
 GRANT USAGE ON SCHEMA pawl TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
@@ -35,6 +40,8 @@ CREATE EVENT TRIGGER pawl_adopt ON ddl_command_end
     WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE', 'CREATE SCHEMA', 'CREATE FOREIGN TABLE', 'ALTER FOREIGN TABLE')
     EXECUTE FUNCTION pawl._adopt();
 COMMENT ON EVENT TRIGGER pawl_adopt IS 'takes partitions and inheritance children into the enforced tables they join';
+CREATE EVENT TRIGGER pawl_prepare ON ddl_command_start WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION pawl._prepare();
+COMMENT ON EVENT TRIGGER pawl_prepare IS 'drops claim indexes that cannot be converted with a state column';
 CREATE EVENT TRIGGER pawl_follow ON ddl_command_end
     -- ALTER VIEW ... RENAME COLUMN takes tables, too
     WHEN TAG IN ('ALTER TABLE', 'ALTER TYPE', 'CREATE TABLE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW',

@@ -31,6 +31,7 @@ void read_stored_binding(const CatalogRow& row, void* argument) {
     if (row.has("locked_after")) stored->locked_after = row.oid("locked_after");
     stored->logs_token = row.has("log_token") && row.boolean("log_token");
     stored->placing = row.has("may_place") && row.boolean("may_place");
+    stored->validated = !row.has("validated") || row.boolean("validated");
     if (row.has("calls")) stored->calls.items = row.strings("calls", &stored->calls.n);
     stored->calls.known = stored->calls.items != nullptr;
     stored->managed = read_managed(row);
@@ -174,6 +175,7 @@ void copy_settings(const StoredBinding& stored, Binding& binding) {
     binding.on_delete = strcmp(stored.on_delete, "deny") == 0       ? OnDelete::deny
                         : strcmp(stored.on_delete, "terminal") == 0 ? OnDelete::terminal
                                                                     : OnDelete::allow;
+    binding.validated = stored.validated;
     binding.checks = strcmp(stored.errors, "check_violation") == 0;
     binding.events = stored.events;
     binding.locked_after = stored.locked_after;

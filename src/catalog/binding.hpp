@@ -61,6 +61,7 @@ struct Binding {
     bool events;             // state changes go to the outbox
     AttrNumber traceparent;  // the columns with the row's trace context; 0: none
     AttrNumber tracestate;
+    bool validated;    // false: rows that were there before may be in unknown states and have no log yet
     Oid locked_after;  // the table whose rows are locked before those of this one; InvalidOid: none
     int nresults;      // number of columns with the result of a row, or its error
     AttrNumber* results;
@@ -121,6 +122,7 @@ struct StoredBinding {
     Oid locked_after;
     bool logs_token;
     bool placing;
+    bool validated;
     Signatures calls;
     Managed* managed;
     StoredBinding* next;

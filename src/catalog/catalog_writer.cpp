@@ -216,25 +216,13 @@ PAWL_FUNCTION(pawl_change_binding) {
             "backoff = n.backoff, backoff_column = n.backoff_column, operator_events = n.operator_events, "
             "events = n.events, events_since = n.events_since, wake = n.wake, "
             "trace_columns = n.trace_columns, locked_after = n.locked_after, log_token = n.log_token, "
-            "result_columns = n.result_columns, may_place = n.may_place "
+            "result_columns = n.result_columns, may_place = n.may_place, validated = n.validated "
             "FROM (SELECT ($1).*) n WHERE b.relation = n.relation AND b.state_column = n.state_column",
             row);
         return Key{oid_of(row, "relation"), name_of(row, "state_column")};
     });
     check_binding(key.relation, key.column);
     return static_cast<Datum>(0);
-}
-
-// pawl._drop_binding(relation, state_column): removes a binding; returns whether there was one.
-PAWL_FUNCTION(pawl_drop_binding) {
-    return pg::call([&] {
-        require_owner(PG_GETARG_OID(0));
-        Oid types[] = {OIDOID, NAMEOID};
-        Datum values[] = {PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)};
-        return BoolGetDatum(
-            run_as_catalog_owner("DELETE FROM pawl.binding b WHERE b.relation = $1 AND b.state_column = $2", 2, types,
-                                 values, nullptr) > 0);
-    });
 }
 
 // pawl._number_binding(relation): sets attribute numbers by column names, after a restore without triggers has kept

@@ -120,8 +120,8 @@ bool carries_our_triggers(Relation relation) {
         (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("table %s has state machine triggers, but no binding", table),
          errdetail("pawl.binding has no row for this table, as after a schema-only restore."),
          errhint(
-             "Restore the data of pawl.machine and pawl.binding, or enforce a machine again: SELECT pawl.enforce(%s, "
-             "state_column, machine);",
+             "Run here what SELECT pawl.definitions(); returns in the original database, or pawl apply; or enforce a "
+             "machine again: SELECT pawl.enforce(%s, state_column, machine);",
              quote_literal_cstr(table))));
 }
 

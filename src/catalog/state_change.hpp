@@ -31,6 +31,7 @@ struct StateChange {
     bool may_wait;         // its predecessor may still be in the entry buffer
     bool captured;         // written by an INSERT into the log, not through the entry buffer
     std::uint8_t roles;    // of the transition; see counted_roles
+    bool begins;           // of a row that was there before its log: not written if the log has begun meanwhile
     Placement* placement;  // null: the row takes a transition; valid until the statement of pawl.place has ended
     Datum key[FLEXIBLE_ARRAY_MEMBER];
 };
@@ -42,6 +43,7 @@ struct Outcome {
     text* event;
     CommandId command;
     bool may_wait;           // the old version of the row was made by this transaction
+    bool begins;             // see StateChange
     const text* processor;   // the acting processor; null: by the intent and the settings
     Jsonb* added;            // joined to the metadata; may be null
     TransactionId left;      // xmin of the old version of the row

@@ -173,6 +173,10 @@ PAWL_FUNCTION(pawl_log_insert) {
         intent.has_token = token_setting(&intent.token);  // the UPDATE below does not see the client's setting
         intent.at = GetCurrentTimestamp();
         to = resolve_destination(target, row, wish, intent);
+        if (!binding.validated && row.state != core::no_state) {
+            buffer_beginning(binding, row.slot, row.state_text);
+            write_pending_entries(false);
+        }
         return opened;
     });
     intent.root = binding.root;

@@ -2,6 +2,7 @@
 #include "guard/apply.hpp"
 
 #include "events/wake.hpp"
+#include "guard/entry.hpp"
 #include "guard/handover.hpp"
 #include "guard/metadata.hpp"
 #include "guard/rejection.hpp"
@@ -17,8 +18,19 @@ bool made_here(HeapTuple tuple) {
     return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
 }
 
+core::StateId state_in(const Binding& binding, TupleTableSlot* row) {
+    bool null;
+    const Datum value = slot_getattr(row, binding.state, &null);
+    return decode_state(binding, value, null);
+}
+
+// pawl.validate finds rows in unknown states by their key.
+bool is_found_by_key(const Binding& binding, TupleTableSlot* row) {
+    return is_recorded(binding) || (!binding.validated && state_in(binding, row) == core::no_state);
+}
+
 void check_key(const Binding& before_of, TupleTableSlot* before, const Binding& after_of, TupleTableSlot* after) {
-    if (!is_recorded(after_of)) return;
+    if (!is_found_by_key(before_of, before)) return;
     for (int i = 0; i < after_of.nkeys; ++i) {
         bool old_null, new_null;
         Datum old_value = slot_getattr(before, before_of.keys[i].attribute, &old_null);
@@ -26,15 +38,6 @@ void check_key(const Binding& before_of, TupleTableSlot* before, const Binding& 
         if (old_null || new_null ? old_null != new_null : !same_key_value(after_of.keys[i], old_value, new_value))
             reject_key_change(before_of, before);
     }
-}
-
-// Names of reserved events, allocated once a session.
-text* reserved_event(text** made, const char* name) {
-    if (*made != nullptr) return *made;
-    MemoryContext caller = MemoryContextSwitchTo(TopMemoryContext);
-    *made = cstring_to_text(name);
-    MemoryContextSwitchTo(caller);
-    return *made;
 }
 
 text* event_of(Ending ending) {
@@ -96,8 +99,20 @@ int decide_or_reject(const Question& question, const RowVersions& versions, cons
         reject_ownership(row_of, row.slot, *question.ownership, reason.fault,
                          describe_move(states.from_text, states.to_text));
     if (question.from == core::no_state && states.from_text == nullptr)
-        reject_initial_state(row_of, row.slot, states.to_text, decision.event);
+        reject_initial_state(row_of, row.slot, states.to_text, decision.event, !states.enters);
     reject_transition(row_of, row.slot, states.from_text, states.to_text, decision.event);
+}
+
+void decide_entry(Binding& binding, const Binding& before_of, const Row& before, const Row& after, const States& states,
+                  Intent* intent, ManagedUpdate* managed_update, Path* path) {
+    if (states.events != nullptr) reject_transition(before_of, before.slot, nullptr, states.to_text, nullptr);
+    const Question question = {binding, states.from, states.to, intent, nullptr};
+    path->n = 1;
+    path->steps[0] = {
+        decide_or_reject(question, versions_of(before, before_of, after, binding), before_of, before, states), nullptr,
+        nullptr, 0, -1};
+    if (managed_update != nullptr)
+        set_for_entry(binding, states.to, statement_of(*managed_update, before, after), &managed_update->changes);
 }
 
 // Decides the events that were listed.
@@ -108,6 +123,7 @@ void walk_or_reject(const Walk& asked, Path* path) {
 // In a BEFORE trigger: decides, and sets the managed columns.
 void decide_and_set(Oid relation, Binding& binding, const Row& before, const Row& after, const States& states,
                     Intent* intent, ManagedUpdate* managed_update, Path* path) {
+    if (states.enters) return decide_entry(binding, binding, before, after, states, intent, managed_update, path);
     if (states.events != nullptr)
         return walk_or_reject(
             {relation, binding, binding, before, after, states.from, states.to, *states.events, intent, managed_update},
@@ -136,6 +152,7 @@ void decide_or_take(Oid relation, Binding& binding, const Binding& before_of, co
         return;
     }
     if (manages_columns(binding)) report_rewritten(before_of, before.slot);
+    if (states.enters) return decide_entry(binding, before_of, before, after, states, intent, nullptr, path);
     if (states.events != nullptr)
         return walk_or_reject(
             {relation, binding, before_of, before, after, states.from, states.to, *states.events, intent, nullptr},
@@ -184,9 +201,10 @@ void apply_update(Oid relation, Binding& binding, const Binding& before_of, cons
     check_key(before_of, before.slot, binding, after.slot);
     const bool keeps = managed_update != nullptr && binding.managed != nullptr;
     Intent* intent = intent_for(binding.root, NameStr(binding.column));
-    const States states = states_of(before_of, before, binding, after, intent);
+    States states = states_of(before_of, before, binding, after, intent);
+    let_enter(binding, &states);
     if (states.stays) {
-        if (keeps)
+        if (keeps && !loses_stray_owner(binding, states.to, before, after))
             set_without_transition(binding, states.to, statement_of(*managed_update, before, after), intent,
                                    &managed_update->changes);
         return;
@@ -213,7 +231,7 @@ void apply_update(Oid relation, Binding& binding, const Binding& before_of, cons
                           &managed_update->changes);
     } else {
         // A state that is unknown to the machine was stored without validation: no transition leaves it.
-        if (states.from == core::no_state)
+        if (states.from == core::no_state && !states.enters)
             reject_transition(before_of, before.slot, states.from_text, states.to_text, nullptr);
         if (keeps)
             decide_and_set(relation, binding, before, after, states, intent, managed_update, path);
@@ -270,14 +288,16 @@ void set_columns_before(Member* member, const Row& before, const Row& after, Man
         Binding& binding = member->bindings[i];
         if (binding.managed == nullptr) continue;
         Intent* intent = intent_for(binding.root, NameStr(binding.column));
-        const States states = states_of(binding, before, binding, after, intent);
+        States states = states_of(binding, before, binding, after, intent);
+        let_enter(binding, &states);
         if (states.stays) {
-            set_without_transition(binding, states.to, statement_of(*managed_update, before, after), intent,
-                                   &managed_update->changes);
+            if (!loses_stray_owner(binding, states.to, before, after))
+                set_without_transition(binding, states.to, statement_of(*managed_update, before, after), intent,
+                                       &managed_update->changes);
         } else if (intent != nullptr && intent->remap && states.to != core::no_state) {
             set_for_remap(binding, states.to, statement_of(*managed_update, before, after), intent,
                           &managed_update->changes);
-        } else if (states.from != core::no_state) {
+        } else if (states.from != core::no_state || states.enters) {
             Path path;
             decide_and_set(member->relid, binding, before, after, states, intent, managed_update, &path);
             leave_decision(handover_key(member, i, before.tuple), path);

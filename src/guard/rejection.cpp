@@ -112,14 +112,24 @@ void reject_transition(const Binding& binding, TupleTableSlot* row, const text* 
     raise(binding, rejected_transition(binding, row, from, to, event));
 }
 
-void reject_initial_state(const Binding& binding, TupleTableSlot* row, const text* to, const text* event) {
+// A sentence: that the row is new, or in a state which the machine does not have.
+const char* describe_entry(const Binding& binding, TupleTableSlot* row, bool is_new) {
+    const char* subject = describe_row(binding, row);
+    if (is_new) return psprintf("%s is new.", subject);
+    bool null;
+    const Datum value = slot_getattr(row, binding.state, &null);
+    return psprintf("%s is in state %s, which the machine does not have.", subject,
+                    quoted_state(state_as_text(binding, value, null)));
+}
+
+void reject_initial_state(const Binding& binding, TupleTableSlot* row, const text* to, const text* event, bool is_new) {
     const bool unknown = state_of(binding, to) == core::no_state;
     raise(binding, {rejected(sqlstate::not_an_initial_state, binding.machine->name),
                     event == nullptr ? psprintf("%s is not an initial state of machine \"%s\"", quoted_state(to),
                                                 binding.machine->name)
                                      : psprintf("event \"%s\" does not begin in %s in machine \"%s\"",
                                                 text_to_cstring(event), quoted_state(to), binding.machine->name),
-                    psprintf("%s is new.%s", describe_row(binding, row),
+                    psprintf("%s%s", describe_entry(binding, row, is_new),
                              unknown ? psprintf(" The machine has no state %s.", quoted_state(to)) : ""),
                     psprintf("Initial states: %s.", open_transitions(*binding.machine, core::no_state))});
 }
@@ -162,6 +172,12 @@ void reject_delete(const Binding& binding, TupleTableSlot* row, const text* from
 }
 
 void reject_key_change(const Binding& binding, TupleTableSlot* row) {
+    if (!is_recorded(binding))
+        raise(binding,
+              {ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "the key of a row that is not validated cannot change",
+               psprintf("%s is in a state that machine \"%s\" does not have.", describe_row(binding, row),
+                        binding.machine->name),
+               "Change its state first: into an initial one."});
     raise(binding,
           {ERRCODE_FEATURE_NOT_SUPPORTED, "the key of a row with a log cannot change",
            psprintf("%s: the row's log entries have this key.", describe_row(binding, row)),

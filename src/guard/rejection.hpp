@@ -33,7 +33,9 @@ const char* describe_row(const Binding& binding, TupleTableSlot* row);  // Row (
 
 [[noreturn]] void reject_transition(const Binding& binding, TupleTableSlot* row, const text* from, const text* to,
                                     const text* event);
-[[noreturn]] void reject_initial_state(const Binding& binding, TupleTableSlot* row, const text* to, const text* event);
+// is_new: false for a row that was in a state which the machine does not have.
+[[noreturn]] void reject_initial_state(const Binding& binding, TupleTableSlot* row, const text* to, const text* event,
+                                       bool is_new);
 [[noreturn]] void reject_delete(const Binding& binding, TupleTableSlot* row, const text* from);
 [[noreturn]] void reject_key_change(const Binding& binding, TupleTableSlot* row);
 

@@ -12,6 +12,7 @@ struct States {
     text* to_text;
     bool stays;               // the state is the same, and no transition that leads back to it is meant
     const EventList* events;  // that were listed; null: one transition
+    bool enters = false;      // the row is in an unknown state of before the binding, and enters the machine
 };
 
 States states_of(const Binding& before_of, const Row& before, const Binding& after_of, const Row& after,

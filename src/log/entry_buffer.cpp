@@ -126,6 +126,15 @@ void buffer_changes(const Binding& binding, TupleTableSlot* row, const Outcome* 
     MemoryContextSwitchTo(caller);
 }
 
+void buffer_beginning(const Binding& binding, TupleTableSlot* row, text* state) {
+    Outcome outcome = {};
+    outcome.to = state;
+    outcome.event = attach_event();
+    outcome.command = GetCurrentCommandId(false);
+    outcome.begins = true;
+    buffer_changes(binding, row, &outcome, 1, nullptr);
+}
+
 void write_pending_entries(bool all) {
     if (buffer.writing || !has_work(all)) return;
     StateChange** noted = list_changes();

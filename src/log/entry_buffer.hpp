@@ -14,6 +14,10 @@ bool writes_entries(const Binding& binding);
 void buffer_changes(const Binding& binding, TupleTableSlot* row, const Outcome* outcomes, int n,
                     const AttributionOverride* overrides);
 
+// Adds the beginning of the history of a row that was there before its log, in this state. It is written unless the
+// history has begun meanwhile.
+void buffer_beginning(const Binding& binding, TupleTableSlot* row, text* state);
+
 // Writes pending entries. `all`: including those that wait for a predecessor; before the transaction ends.
 void write_pending_entries(bool all);
 bool entry_buffer_is_empty() noexcept;

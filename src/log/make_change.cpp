@@ -107,6 +107,7 @@ StateChange* make_change(const Binding& binding, TupleTableSlot* row, const Outc
         outcome.subtransaction != InvalidSubTransactionId ? outcome.subtransaction : GetCurrentSubTransactionId();
     change->command = outcome.command;
     change->may_wait = outcome.may_wait;
+    change->begins = outcome.begins;
     change->left = outcome.left;
     change->from = outcome.from;
     change->to = outcome.to;
@@ -134,8 +135,22 @@ StateChange* make_change(const Binding& binding, TupleTableSlot* row, const Outc
         change->metadata =
             change->metadata == nullptr ? token_alone(outcome.token) : with_token(change->metadata, outcome.token);
     change->at = outcome.at != 0 ? outcome.at : GetCurrentTimestamp();
+    if (outcome.begins) change->metadata = nullptr;  // it is not what the session writes
     for (int i = 0; i < binding.nkeys; ++i) change->key[i] = copied_key(binding.keys[i], row);
     return change;
+}
+
+text* reserved_event(text** made, const char* name) {
+    if (*made != nullptr) return *made;
+    MemoryContext caller = MemoryContextSwitchTo(TopMemoryContext);
+    *made = cstring_to_text(name);
+    MemoryContextSwitchTo(caller);
+    return *made;
+}
+
+text* attach_event() {
+    static text* attach = nullptr;
+    return reserved_event(&attach, "pawl.attach");
 }
 
 StateChange* make_change_in(MemoryContext context, const Binding& binding, TupleTableSlot* row, const Outcome& outcome,

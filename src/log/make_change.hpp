@@ -15,6 +15,12 @@ StateChange* make_change(const Binding& binding, TupleTableSlot* row, const Outc
 StateChange* make_change_in(MemoryContext context, const Binding& binding, TupleTableSlot* row, const Outcome& outcome,
                             const AttributionOverride* overrides);
 
+// The name of a reserved event, allocated once a session: *made is null before.
+text* reserved_event(text** made, const char* name);
+
+// pawl.attach: the history of a row begins that was there before its log.
+text* attach_event();
+
 // The hash of the key, for subjects in memory.
 uint32 hash_of_key(const StateChange& change);
 

@@ -169,7 +169,7 @@ NewestEntry read_newest(const NewestEntrySearch* search, const StateChange& chan
         report_damage(psprintf("log table \"%s\"", RelationGetRelationName(search->log)),
                       "It has an entry without id.");
     newest.at = time_of_uuid_v7(DatumGetUUIDP(id));
-    if (change.may_wait) {
+    if (change.may_wait || change.begins) {
         Datum to = slot_getattr(slot, columns.to_state, &null);
         if (!null) newest.to = DatumGetTextPCopy(to);
     }

@@ -55,10 +55,18 @@ bool queues_behind(const StateChange* waiting, uint32 hash) {
     return false;
 }
 
+// Whether the row was there before its log, which has no entry of it yet: the binding is not validated.
+bool has_no_history(const StateChange& change, const NewestEntry& newest) {
+    return !change.binding->validated && change.from != nullptr && !newest.found;
+}
+
 // Whether the predecessor is still pending: this transaction has written the row before, and the newest entry is not
-// the state that the row was in.
-bool comes_too_early(const StateChange& change, const NewestEntry& newest, const StateChange* waiting, uint32 hash) {
-    return change.may_wait && (!follows(change, newest) || queues_behind(waiting, hash));
+// the state that the row was in. `complete`: between statements none is, so that a row without entries has no history.
+bool comes_too_early(const StateChange& change, const NewestEntry& newest, const StateChange* waiting, uint32 hash,
+                     bool complete) {
+    if (!change.may_wait || change.begins) return false;
+    const bool expected = follows(change, newest) || (complete && has_no_history(change, newest));
+    return !expected || queues_behind(waiting, hash);
 }
 
 // Sorts state changes by the commands that made them. They are in order unless triggers nest.
@@ -85,6 +93,7 @@ struct LogRun {
     bool remembers;  // whether the log of the current state change uses the cache of newest entries
     bool all;
     int written;
+    bool complete;  // see comes_too_early
 };
 
 NewestEntry find_newest(LogRun& run, LogWriter* writer, const StateChange& change, uint32 hash) {
@@ -99,14 +108,52 @@ NewestEntry find_newest(LogRun& run, LogWriter* writer, const StateChange& chang
     return run.remembers && recall_newest(change, hash, &newest) ? newest : find_newest(writer, change);
 }
 
+uint64 begun = 0;  // histories, by this session
+
+// The entry with which the log of a row begins that was there before.
+StateChange* beginning_of(const StateChange& change) {
+    const Size size = offsetof(StateChange, key) + sizeof(Datum) * change.binding->nkeys;
+    auto* first = static_cast<StateChange*>(memcpy(palloc(size), &change, size));
+    first->then = const_cast<StateChange*>(&change);
+    first->from = nullptr;
+    first->to = change.from;
+    first->event = attach_event();
+    first->processor = first->correlation_id = nullptr;
+    first->metadata = nullptr;
+    first->placement = nullptr;
+    return first;
+}
+
+NewestEntry entry_before_then(LogWriter* writer, const StateChange& change) {
+    if (!keeps_all_rows(writer)) flush_log(writer);
+    return keeps_all_rows(writer) ? newest_after(writer) : find_newest(writer, *change.then);
+}
+
+// Begins the history of a row that was there before the log, in the state that the state change leaves. A row in an
+// unknown state has none: such a state change is a deletion, of which nothing is written. Returns the newest entry.
+NewestEntry begin_history(LogWriter* writer, const StateChange& change, const NewestEntry& newest, bool* skip) {
+    *skip = change.binding->machine->machine->find(view(change.from)) == core::no_state;
+    if (*skip) return newest;
+    const StateChange* first = beginning_of(change);
+    ++begun;
+    add_to_log(writer, *first, newest);
+    return entry_before_then(writer, *first);
+}
+
 // Writes a state change after its newest entry, and those that the same write made of the row.
-void write_change(LogRun& run, LogWriter* writer, const StateChange& change, uint32 hash, const NewestEntry& newest) {
+void write_change(LogRun& run, LogWriter* writer, const StateChange& change, uint32 hash, const NewestEntry& last) {
+    if (change.begins) {  // not if it has begun meanwhile
+        if (last.found && last.to != nullptr) return;
+        ++begun;
+        return add_to_log(writer, change, last);
+    }
+    bool skip = false;
+    const NewestEntry newest = has_no_history(change, last) ? begin_history(writer, change, last, &skip) : last;
+    if (skip) return;
     add_to_log(writer, change, newest);
     if (change.binding->events) append_event(run.outbox, change, &last_entry(writer));
     if (change.then != nullptr) {
-        if (!keeps_all_rows(writer)) flush_log(writer);
-        const NewestEntry mine = keeps_all_rows(writer) ? newest_after(writer) : find_newest(writer, *change.then);
-        write_change(run, writer, *change.then, hash, mine);
+        write_change(run, writer, *change.then, hash, entry_before_then(writer, change));
     } else if (run.remembers) {
         remember_newest(change, hash, last_entry(writer));
     }
@@ -125,7 +172,7 @@ StateChange* write_changes(LogRun& run, StateChange* changes, bool force) {
             const uint32 hash = hash_of_key(*change);
             LogWriter* writer = writer_for(run.tree, *change);
             const NewestEntry newest = find_newest(run, writer, *change, hash);
-            wait = !force && comes_too_early(*change, newest, waiting, hash);
+            wait = !force && comes_too_early(*change, newest, waiting, hash, run.complete);
             if (!wait) {
                 write_change(run, writer, *change, hash, newest);
                 ++run.written;
@@ -172,6 +219,14 @@ struct LogWork {
     bool all;
 };
 
+// A command may delete and insert a row in either order: a waiting state change may follow once another is written.
+StateChange* write_what_follows(LogRun& run, StateChange* waiting) {
+    do {
+        waiting = write_changes(run, waiting, false);
+    } while (waiting != nullptr && run.written > 0);
+    return waiting;
+}
+
 void write_open_log(void* argument) {
     auto* work = static_cast<LogWork*>(argument);
     StateChange* changes = work->changes;
@@ -181,17 +236,19 @@ void write_open_log(void* argument) {
                   0,
                   false,
                   work->all,
-                  0};
+                  0,
+                  false};
     if (changes->next != nullptr) {
         run.subjects = static_cast<Subjects*>(palloc(sizeof(Subjects)));
         run.subjects->clear();
     }
-    StateChange* waiting = in_order(changes);
-    do {  // a command may delete and insert a row in either order: a waiting state change may follow now
-        waiting = write_changes(run, waiting, false);
-    } while (waiting != nullptr && run.written > 0);
+    StateChange* waiting = write_what_follows(run, in_order(changes));
     // Between statements no predecessor is pending.
-    if (waiting != nullptr && executor_level == 0) reject_second_rows(run, waiting);
+    if (waiting != nullptr && executor_level == 0) {
+        run.complete = true;
+        waiting = write_what_follows(run, waiting);
+        reject_second_rows(run, waiting);
+    }
     if (work->all) waiting = write_changes(run, waiting, true);
     finish_tree(run.tree);
     work->changes = waiting;
@@ -216,6 +273,10 @@ void write_log(Oid table, StateChange* changes, OutboxWriter** outbox, StateChan
     table_close(log, NoLock);
     while (*rest != nullptr) rest = &(*rest)->next;
     *rest = work.changes;
+}
+
+uint64 histories_begun() noexcept {
+    return begun;
 }
 
 void write_events(StateChange* changes, OutboxWriter** outbox, StateChange** rest, bool all) {

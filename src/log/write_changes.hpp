@@ -15,6 +15,9 @@ bool cannot_be_written(const StateChange& change);
 // to `rest`.
 void write_log(Oid table, StateChange* changes, OutboxWriter** outbox, StateChange** rest, bool all);
 
+// How many histories of rows that were there before their log this session has begun.
+uint64 histories_begun() noexcept;
+
 // Writes state changes of bindings that have events but no log. Without a log a missing predecessor cannot be detected,
 // so a state change waits as long as one is possible.
 void write_events(StateChange* changes, OutboxWriter** outbox, StateChange** rest, bool all);

@@ -125,7 +125,7 @@ create function stores(change text) returns text language plpgsql as $$
 declare code text; message text; explanation text;
 begin
     begin
-        perform pawl._drop_binding('app.a', 'state')
+        perform pawl._drop_binding('app.a', 'state', '')
             where exists (select from pawl.binding b where b.relation = 'app.a'::regclass);
         set local role pawl_damage_maker;
         execute format($q$select pawl._store_binding(b)
@@ -168,7 +168,7 @@ select is(stores('{"relation": "4000000001"}') like '42P01 | %', true, 'of no ta
 set role pawl_damage_maker;
 select throws_ok($$select pawl._change_binding(b) from pawl.binding b where relation = 'app.b'::regclass$$, '42501',
     'must be owner of table app.b', 'no other role''s is changed');
-select throws_ok($$select pawl._drop_binding('app.b', 'state')$$, '42501', 'must be owner of table app.b',
+select throws_ok($$select pawl._drop_binding('app.b', 'state', '')$$, '42501', 'must be owner of table app.b',
     'or dropped');
 select throws_ok($$select pawl._drop_audit('app.b_transitions')$$, '42501', 'must be owner of table app.b_transitions',
     'nor its audit');

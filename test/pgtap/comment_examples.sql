@@ -79,7 +79,7 @@ end $$;
 -- The examples of fired_by, restoring and takes_list are a declaration and triggers.
 select matches(ran(function, example), case when function ^@ 'pawl.raise(' then '^22023 batch must be positive'
         when function ^@ 'pawl.reset_counters(' then '^(ok$|55000)'
-        when function ^@ 'pawl.claim_and_run(' then '^2D000' else '^ok$' end, function)
+        when function ~ '^pawl\.(claim_and_run|validate_all)\(' then '^2D000' else '^ok$' end, function)
   from (select * from examples where extension = 'pawl' and function !~ '^pawl\.(fired_by|restoring|takes_list)\('
          order by function offset 0) e;
 select is(parsed(example), 'ok', function)

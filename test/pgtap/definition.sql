@@ -44,13 +44,15 @@ select pawl.enforce('work', 'state', 'job', key => '{code,id}', on_delete => 'te
        pawl.enable_events('work', wake => true),
        pawl.set_trace('work', 'trace'), pawl.set_lock_order('work', 'parents'), pawl.set_log_token('work'),
        pawl.set_result_columns('work', '{result}'),
-       pawl.audit('work', '{"done": true, "gone": false}', parent => '{queue}');
+       pawl.set_placing('work'), pawl.audit('work', '{"done": true, "gone": false}', parent => '{queue}'),
+       pawl.keep_log('work', '90 days', only_terminal => false), pawl.keep_audit('work', '7 years');
 insert into work (id) values (1), (2);
 update work set state = 'running', owner = 'w' where id = 1;
 create table before_work as select facts('work') as fact union all select audits('work');
 select matches(pawl.definition('work'),
     array_to_string(array['enforce', 'enable_log', 'enable_queue', 'enable_timers', 'set_claiming',
-    'enable_events', 'set_trace', 'set_lock_order', 'set_log_token', 'set_result_columns', 'audit'],
+    'enable_events', 'set_trace', 'set_lock_order', 'set_log_token', 'set_result_columns',
+    'set_placing', 'audit', 'keep_log', 'keep_audit'],
         '\(.*\);\nselect pawl.'), 'every call that says something, in order');
 select alike(pawl.definition('work'), '%log_partition => ''hash (id) partitions 3''%', 'the partitions of the log');
 select lives_ok($$select again('work')$$, 'it can be run after a release');

@@ -27,6 +27,7 @@ ONE_CONCERN = 'a concern of its own, which is this small'
 SHORT_FILES = {
     'sql/pawl/enforce/definer.sql': ONE_CONCERN, 'sql/pawl/enforce/requests.sql': 'log/upkeep and work/pause share it',
     'sql/pawl/events/wake.sql': ONE_CONCERN, 'sql/pawl/observe/counters.sql': ONE_CONCERN,
+    'src/guard/entry.cpp': ONE_CONCERN,
     'sql/pawl/roles.sql': 'comes before all schemas', 'sql/pawl/work/pauses.sql': 'a table that claims need',
     'sql/pawl_api/grants.sql': 'comes last', 'sql/pawl_api/session.sql': ONE_CONCERN,
     'sql/pawl_api/timings.sql': ONE_CONCERN, 'sql/pawl_bulk/grants.sql': 'comes last',

@@ -50,6 +50,7 @@ CREATE TABLE pawl.binding (
     calls text[],
     errors text NOT NULL DEFAULT 'pawl' CHECK (errors IN ('pawl', 'check_violation')),
     may_place boolean NOT NULL DEFAULT false,
+    validated boolean NOT NULL DEFAULT true,
     PRIMARY KEY (relation, state_column),
     CHECK (history IS NULL OR pg_catalog.cardinality(key_columns) > 0),
     CHECK (history IS NULL
@@ -83,6 +84,8 @@ COMMENT ON COLUMN pawl.binding.result_columns IS
 'log, and so to the audit; written by pawl.set_result_columns';
 COMMENT ON COLUMN pawl.binding.log_token IS
 'metadata of log entries has token and transaction_id; written by pawl.set_log_token';
+COMMENT ON COLUMN pawl.binding.validated IS
+'false: rows that were there before may be in unknown states, or have no log entry yet; pawl.validate checks them';
 COMMENT ON COLUMN pawl.binding.may_place IS 'pawl.place is allowed; written by pawl.set_placing';
 COMMENT ON COLUMN pawl.binding.errors IS
 'check_violation: what the machine does not allow is raised as 23514, with PW001 to PW003 in the DETAIL; '
@@ -102,6 +105,16 @@ COMMENT ON COLUMN pawl.binding.extension IS
 'the extension whose script attached it, and attaches it again after a restore; null: a user did';
 
 SELECT pg_catalog.pg_extension_config_dump('pawl.binding', 'WHERE extension IS NULL');
+
+CREATE TABLE pawl.released (
+    relation regclass NOT NULL,
+    state_column name NOT NULL,
+    definition text NOT NULL,
+    released_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
+    PRIMARY KEY (relation, state_column)
+);
+COMMENT ON TABLE pawl.released IS
+'what pawl.definition said of bindings when they were released; pawl.enforce compares a new binding with it';
 
 -- A relation and its parents up to the root.
 CREATE FUNCTION pawl._ancestors(relation oid) RETURNS SETOF oid
@@ -304,10 +317,11 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_change_bi
 COMMENT ON FUNCTION pawl._change_binding(pawl.binding) IS
 'internal: stores a changed binding; 42501: not the owner of the table or log; XX001: it does not match the table';
 
-CREATE FUNCTION pawl._drop_binding(relation regclass, state_column name) RETURNS boolean
+CREATE FUNCTION pawl._drop_binding(relation regclass, state_column name, definition text) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_drop_binding';
-COMMENT ON FUNCTION pawl._drop_binding(regclass, name) IS
-'internal: deletes a binding, and returns whether there was one; 42501: not the owner of the table';
+COMMENT ON FUNCTION pawl._drop_binding(regclass, name, text) IS
+'internal: deletes a binding, keeps the calls that made it, and returns whether there was one; 42501: not the owner of
+the table';
 
 CREATE FUNCTION pawl._number_binding(relation regclass) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_number_binding';

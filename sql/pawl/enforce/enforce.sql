@@ -98,7 +98,8 @@ COMMENT ON FUNCTION pawl._lock_binding(pawl.binding, pawl.binding, text) IS
 
 -- Checks and stores a binding whose columns, events or key have changed, and makes the triggers and indexes that it
 -- needs.
-CREATE FUNCTION pawl._change_work(before pawl.binding, after pawl.binding) RETURNS void
+CREATE FUNCTION pawl._change_work(before pawl.binding, after pawl.binding, build_indexes boolean DEFAULT NULL)
+    RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -107,7 +108,8 @@ DECLARE
     lost regclass;
 BEGIN
     PERFORM pawl._check_work(after);
-    IF (after.owner_column, after.lease_column) IS DISTINCT FROM (before.owner_column, before.lease_column) THEN
+    IF after.validated
+        AND (after.owner_column, after.lease_column) IS DISTINCT FROM (before.owner_column, before.lease_column) THEN
         found_one := pawl._wrongly_owned_rows(after.relation::text, after);
         IF found_one IS NOT NULL THEN
             PERFORM pawl.raise('55000',
@@ -122,15 +124,19 @@ BEGIN
         PERFORM pawl._change_binding(after);
     END IF;
     PERFORM pawl._install(after.relation);
-    PERFORM pawl._make_indexes(after);
+    IF coalesce(build_indexes, after.validated) THEN
+        PERFORM pawl._make_indexes(after);
+    ELSE
+        PERFORM pawl._adopt_indexes(after);
+    END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._change_work(pawl.binding, pawl.binding) IS
+COMMENT ON FUNCTION pawl._change_work(pawl.binding, pawl.binding, boolean) IS
 'internal: checks and stores a changed binding, with the triggers and indexes that it needs';
 
 CREATE FUNCTION pawl.enforce(relation regclass, state_column name, machine text, version integer DEFAULT NULL,
-    key name[] DEFAULT NULL, on_delete text DEFAULT NULL, always boolean DEFAULT NULL, errors text DEFAULT NULL)
-    RETURNS void
+    key name[] DEFAULT NULL, on_delete text DEFAULT NULL, always boolean DEFAULT NULL, errors text DEFAULT NULL,
+    validate boolean DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -166,6 +172,10 @@ BEGIN
      WHERE b.relation = enforce.relation AND b.state_column = enforce.state_column;
     IF FOUND THEN
         PERFORM pawl._enforce_again(bound, machine, version, key, on_delete, always, errors);
+        IF validate AND NOT bound.validated THEN
+            RAISE NOTICE USING MESSAGE = format('the rows that table %s had before are not validated', relation),
+                HINT = format('call pawl.validate_all(%L, %L)', relation, state_column);
+        END IF;
         RETURN;
     END IF;
 
@@ -190,10 +200,12 @@ BEGIN
     bound.may_place := false;
     bound.result_columns := '{}';
     bound.errors := coalesce(errors, 'pawl');
+    bound.validated := coalesce(validate, true);
     PERFORM pawl._attach(bound, key);
+    PERFORM pawl._compare_released(bound);
 END
 $function$;
-COMMENT ON FUNCTION pawl.enforce(regclass, name, text, integer, name[], text, boolean, text) IS
+COMMENT ON FUNCTION pawl.enforce(regclass, name, text, integer, name[], text, boolean, text, boolean) IS
 'Binds a machine to a column of a table: from now on its rows change state only along the transitions of the
 machine.
 relation: a table or partitioned table, with all its children. state_column: of type text, varchar, an enum, or
@@ -201,7 +213,8 @@ a domain over one.
 machine, version: what pawl.define stored; version null: the newest. key: the columns that identify a row;
 default, and ''{}'': the primary key. on_delete: allow (default), terminal (only rows in terminal states), deny.
 always: validate replicated rows too; default false. errors: pawl (default), or check_violation: PW001, PW002 and
-PW003 are raised as 23514 with constraint <table>_<column>_machine, and the DETAIL begins with the code. Called again
+PW003 are raised as 23514 with constraint <table>_<column>_machine, and the DETAIL begins with the code. validate:
+false: the rows that are there are not read now, but by pawl.validate; default true. Called again
 for the same machine it changes key, on_delete, always and errors; what is omitted stays.
 A log, owned work, timers and events are added by pawl.enable_log, pawl.enable_queue, pawl.set_claiming,
 pawl.enable_timers and pawl.enable_events. Warns when the machine has owned states or timers and the columns for
@@ -245,8 +258,8 @@ BEGIN
         PERFORM pawl._warn_of_work(bound, '{unowned,untimed}');
     END IF;
 
-    found_one := pawl._strange_rows(bound.relation::text, bound.state_column, pawl._atoms(bound.machine,
-        bound.version));
+    found_one := CASE WHEN bound.validated THEN pawl._strange_rows(bound.relation::text, bound.state_column,
+        pawl._atoms(bound.machine, bound.version)) END;
     IF found_one IS NOT NULL THEN
         PERFORM pawl.raise('PW008', format('table %s has rows that are in no state of machine "%s"',
             bound.relation, bound.machine),
@@ -333,7 +346,7 @@ BEGIN
     END IF;
     bound := pawl._own_binding(relation, state_column);
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', bound.relation);
-    IF NOT pawl._drop_binding(bound.relation, bound.state_column) THEN
+    IF NOT pawl._drop_binding(bound.relation, bound.state_column, pawl._last_definition(bound)) THEN
         PERFORM pawl.raise('42704', format('no machine is enforced on table %s', bound.relation),
             'It was released concurrently.');
     END IF;

@@ -12,6 +12,7 @@ DECLARE
     leaves boolean;
     touched_column integer;
     rewritten name[];
+    cut name[];
     altered oid[];
     changed_type regtype;
     bound pawl.binding;
@@ -27,14 +28,14 @@ BEGIN
            AND c.object_type IN ('table', 'table column', 'foreign table', 'composite type', 'composite type column')
                GROUP BY 1 ORDER BY 1
     LOOP
-        rewritten := ARRAY(SELECT r::name FROM pg_event_trigger_ddl_commands() c
-            CROSS JOIN LATERAL unnest(pawl._rewritten_columns(c.command)) r
-                            WHERE c.classid = 'pg_class'::regclass AND c.objid = touched);
+        rewritten := pawl._rewritten_by_command(touched, false);
+        cut := pawl._rewritten_by_command(touched, true);
         altered := ARRAY(SELECT pawl._altered_with(touched));
         FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = ANY (altered)
             ORDER BY b.relation, b.state_column LOOP
             PERFORM pawl._follow_columns(bound, CASE WHEN bound.relation = touched THEN touched_column ELSE 0 END);
-            PERFORM pawl._reject_rewrite(bound, rewritten);
+            PERFORM pawl._reject_rewrite(bound, rewritten, cut);
+            PERFORM pawl._find_view(bound);
         END LOOP;
         -- what a command did to one member, or brought in with it
         FOR bound IN SELECT b.* FROM pawl._ancestors(touched) a JOIN pawl.binding b ON b.relation = a
@@ -88,6 +89,31 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._follow() IS 'internal: event trigger pawl_follow: renames and changes of enforced tables';
+
+-- The columns of a table that the command computed anew. cut: see pawl._reject_rewrite.
+CREATE FUNCTION pawl._rewritten_by_command(touched regclass, cut boolean) RETURNS name[]
+LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT ARRAY(SELECT r::name FROM pg_event_trigger_ddl_commands() c
+                   CROSS JOIN LATERAL unnest(pawl._rewritten_columns(c.command, cut)) r
+                  WHERE c.classid = 'pg_class'::regclass AND c.objid = touched)
+$function$;
+COMMENT ON FUNCTION pawl._rewritten_by_command(regclass, boolean) IS
+'internal: part of event trigger pawl_follow: columns with USING that is no mere cast';
+
+-- The view on a log was made again, because a column of its key has another type now.
+CREATE FUNCTION pawl._find_view(bound pawl.binding) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    UPDATE pawl.binding b SET history_view = v.oid
+      FROM pg_class l JOIN pg_class v ON v.relnamespace = l.relnamespace AND v.relkind = 'v' AND v.relowner = l.relowner
+           AND v.relname || '_log' = l.relname
+     WHERE b.relation = bound.relation AND b.state_column = bound.state_column AND b.history = l.oid
+       AND b.most_recent = 'derived' AND b.history_view IS NULL
+$function$;
+COMMENT ON FUNCTION pawl._find_view(pawl.binding) IS 'internal: stores the view on a log that was made again';
 
 -- An attribute number that has another name now was renamed. A binding that a restore wrote without triggers has no
 -- numbers of this table. Its names were right until this command, so a name that is gone is that of the column that the
@@ -151,6 +177,8 @@ BEGIN
                backoff_column = new_managed[8], claim_columns = new_managed[9:8 + cardinality(bound.claim_columns)],
                trace_columns = new_managed[9 + cardinality(bound.claim_columns):]
          WHERE b.relation = bound.relation AND b.state_column = bound.state_column;
+        UPDATE pawl.validation v SET state_column = new_state_column
+         WHERE v.relation = bound.relation AND v.state_column = bound.state_column;
     END IF;
     IF bound.history IS NULL THEN
         RETURN;
@@ -191,6 +219,8 @@ BEGIN
     END IF;
     SELECT array_agg(d.objid) INTO gone FROM pg_event_trigger_dropped_objects() d
      WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0;
+    DELETE FROM pawl.released r WHERE r.relation::oid = ANY (gone);
+    DELETE FROM pawl.validation v WHERE v.relation::oid = ANY (gone) OR v.member::oid = ANY (gone);
     FOR bound IN DELETE FROM pawl.binding b WHERE b.relation::oid = ANY (gone) RETURNING b.* LOOP
         IF bound.history IS NOT NULL AND bound.history::oid <> ALL (gone) THEN
             PERFORM pawl._retire_log(bound.history, bound.history_view);

@@ -205,9 +205,9 @@ LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_tree_change';
 COMMENT ON FUNCTION pawl._tree_change(pg_ddl_command) IS
 'internal: what a command did to a tree of tables: join (ATTACH, INHERIT), leave (DETACH, NO INHERIT), or null';
 
-CREATE FUNCTION pawl._rewritten_columns(command pg_ddl_command) RETURNS text[]
+CREATE FUNCTION pawl._rewritten_columns(command pg_ddl_command, cut boolean) RETURNS text[]
 LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_rewritten_columns';
-COMMENT ON FUNCTION pawl._rewritten_columns(pg_ddl_command) IS
+COMMENT ON FUNCTION pawl._rewritten_columns(pg_ddl_command, boolean) IS
 'internal: the columns that a command computed anew (ALTER COLUMN ... TYPE ... USING, or by a user-defined cast)';
 
 -- Each session keeps compiled machines; these triggers invalidate them. ALWAYS, so that they also fire in a restore

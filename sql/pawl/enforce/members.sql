@@ -37,6 +37,13 @@ BEGIN
         END IF;
         RETURN;
     END IF;
+    IF TG_TAG = 'ALTER TABLE' THEN
+        FOR root IN SELECT DISTINCT c.objid FROM pg_event_trigger_ddl_commands() c
+                     WHERE c.classid = 'pg_class'::regclass AND NOT c.in_extension AND c.object_type = 'table' LOOP
+            PERFORM pawl._follow_key_types(root), pawl._remake_claim_indexes(root);
+        END LOOP;
+    END IF;
+    -- only commands that put a table into a tree: during a restore a tree stands before its triggers do
     -- only commands that attach a table to a tree: a restore creates a tree before its triggers
     SELECT array_agg(DISTINCT c.objid) INTO touched FROM pg_event_trigger_ddl_commands() c
      WHERE c.classid = 'pg_class'::regclass AND NOT c.in_extension AND pawl._tree_change(c.command) = 'join';
@@ -70,6 +77,26 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._adopt() IS
 'internal: event trigger pawl_adopt: partitions and children that join an enforced table';
+
+-- A claim index that pawl_prepare has dropped.
+CREATE FUNCTION pawl._remake_claim_indexes(touched oid) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    bound pawl.binding;
+BEGIN
+    FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = touched AND b.validated AND b.claim_events <> '{}'
+                    AND pawl._owns(b.relation) AND pawl._work_index(b.relation, 'claim', b.state_column) IS NULL
+                    AND (pawl._work_column_problem(b)).message IS NULL
+                    AND EXISTS (SELECT FROM pg_trigger t
+                        WHERE t.tgrelid = b.relation AND t.tgfoid = 'pawl.validate()'::regprocedure) LOOP
+        PERFORM pawl._make_indexes(bound);
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._remake_claim_indexes(oid) IS
+'internal: makes claim indexes again that a change of a type has made unusable';
 
 CREATE FUNCTION pawl._adopt_members(root regclass, newcomers oid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER

@@ -34,7 +34,8 @@ $function$;
 COMMENT ON FUNCTION pawl._choose_log(regclass, name, name) IS 'internal: the name of the log of a column';
 
 CREATE FUNCTION pawl.enable_log(relation regclass, state_column name DEFAULT NULL, most_recent text DEFAULT NULL,
-    hash_chain boolean DEFAULT NULL, log_name name DEFAULT NULL, log_partition text DEFAULT NULL) RETURNS void
+    hash_chain boolean DEFAULT NULL, log_name name DEFAULT NULL, log_partition text DEFAULT NULL,
+    validate boolean DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -58,7 +59,9 @@ BEGIN
     PERFORM pawl._leave_log(before);
     after.history := NULL;
     after.history_view := NULL;
+    after.validated := before.validated AND coalesce(validate, true);
     IF log_name = '' THEN
+        after.validated := before.validated;
         IF after IS DISTINCT FROM before THEN
             after.most_recent := 'derived';
             after.hash_chain := false;
@@ -77,14 +80,16 @@ BEGIN
         before.history);
 END
 $function$;
-COMMENT ON FUNCTION pawl.enable_log(regclass, name, text, boolean, name, text) IS
+COMMENT ON FUNCTION pawl.enable_log(regclass, name, text, boolean, name, text, boolean) IS
 'Adds a log to a binding: one entry a state change, in a table beside the enforced one. Rows that are there begin
 it with pawl.attach.
 relation: the enforced table. state_column: null: the only bound column. most_recent: derived (default): the log
 is strictly append-only, and a view computes which entry is the newest; stored: a column has it. hash_chain:
 each entry contains a hash of the one before it; default false. log_name: at most 59 bytes; default
 <table>_transitions; '''': no log any more. log_partition: range (id), list (tenant) or hash (id) partitions 8,
-over columns of the key. A log that an earlier binding left under this name is taken up again if it fits. Called
+over columns of the key. validate: false: the rows that are there are not read now, and begin the log with their
+first state change or by pawl.validate; default true, or false while the binding is not validated. A log that an
+earlier binding left under this name is taken up again if it fits. Called
 again with another log_name it closes the log and begins that one; with the same, or none, it enables the
 triggers of the log. Warns (01000) if the new log begins beside an older one.
 Errors: 55000 the table has no key, the log does not match the rows, or another log is needed for what is
@@ -221,9 +226,15 @@ BEGIN
         END IF;
     END IF;
     IF NOT is_new THEN
+        PERFORM pawl._drop_lost_audit(bound);
         PERFORM pawl._close_missing(bound);
+        PERFORM pawl._validate_now(bound, format('The log %s exists: the rows of table %s were compared with it',
+            bound.history, bound.relation));
+        bound.validated := true;
     END IF;
-    PERFORM pawl._attach_rows(bound, bound.relation::text);
+    IF bound.validated THEN
+        PERFORM pawl._attach_rows(bound, bound.relation::text);
+    END IF;
     PERFORM pawl._change_binding(bound);  -- stores its time, which must be later than these entries
     PERFORM pawl._close_log(bound.history, true);
     PERFORM pawl._resume_audit(bound);
@@ -233,6 +244,34 @@ $function$;
 COMMENT ON FUNCTION pawl._begin_log(pawl.binding, name, text, regclass)
  IS
 'internal: creates a log or uses one again, and writes the entries of existing rows';
+
+-- A restore of the schema alone brings the triggers of an audit, and not the audit.
+CREATE FUNCTION pawl._drop_lost_audit(bound pawl.binding) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    member regclass;
+    trigger_name name;
+BEGIN
+    IF EXISTS (SELECT FROM pawl.audit_binding a WHERE a.log = bound.history) THEN
+        RETURN;
+    END IF;
+    FOR member, trigger_name IN
+        SELECT t.tgrelid, t.tgname FROM pawl._members(bound.history) m JOIN pg_trigger t ON t.tgrelid = m
+         WHERE t.tgfoid = 'pawl.audit_results()'::regprocedure AND t.tgparentid = 0
+    LOOP
+        EXECUTE format('DROP TRIGGER %I ON %s', trigger_name, member);
+    END LOOP;
+    IF FOUND THEN
+        RAISE WARNING USING ERRCODE = '01000', MESSAGE = format('the log %s was audited, and is not any more',
+            bound.history), HINT = format('select pawl.audit(%L, ..., state_column => %L)', bound.relation,
+            bound.state_column);
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._drop_lost_audit(pawl.binding) IS
+'internal: drops the triggers of an audit that is not there, and warns';
 
 -- Uses a log again that an earlier binding or a restore has left, if it fits.
 CREATE FUNCTION pawl._take_log(bound pawl.binding, log_name name, log_partition text, OUT log regclass,

@@ -63,6 +63,30 @@ $function$;
 COMMENT ON FUNCTION pawl._log_row(pawl.binding, text, text, text, text, text) IS
 'internal: the columns and values of a log row that SQL writes';
 
+-- The newest entry of a row (alias r), as a query: sort_key, to_state, created_at, and hash if there is a chain.
+CREATE FUNCTION pawl._newest_of_row(bound pawl.binding) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    newest text :=
+        format('SELECT l.sort_key, l.to_state, l.created_at%s FROM %s l WHERE %s ORDER BY l.sort_key DESC LIMIT 1',
+                          CASE WHEN bound.hash_chain THEN ', l.hash' END, bound.history,
+                          pawl._same_key('l', bound.log_key_columns, 'r', bound.key_columns, bound.history));
+    anchors regclass := pawl._anchors(bound.history);
+BEGIN
+    IF anchors IS NULL THEN
+        RETURN newest;
+    END IF;
+    -- of some subjects nothing but the end is known
+    RETURN format('SELECT * FROM ((%s) UNION ALL SELECT a.sort_key, a.to_state, a.created_at%s FROM %s a WHERE '
+        'a.whole AND %s) o ORDER BY sort_key DESC LIMIT 1',
+                  newest, CASE WHEN bound.hash_chain THEN ', a.hash' END, anchors,
+                  pawl._same_key('a', pawl._anchor_keys(bound, anchors), 'r', bound.key_columns, anchors));
+END
+$function$;
+COMMENT ON FUNCTION pawl._newest_of_row(pawl.binding) IS 'internal: a query for the newest log entry of a row';
+
 -- Rows without entries begin their log with pawl.attach; a newest entry that contradicts its row is an error. Source is
 -- the tree, or `ONLY` one new member of it.
 CREATE FUNCTION pawl._attach_rows(bound pawl.binding, source text) RETURNS void
@@ -77,9 +101,7 @@ SET bytea_output = 'hex'
 AS $function$
 DECLARE
     same text := pawl._same_key('l', bound.log_key_columns, 'r', bound.key_columns, bound.history);
-    newest text :=
-        format('SELECT l.sort_key, l.to_state, l.created_at%s FROM %s l WHERE %s ORDER BY l.sort_key DESC LIMIT 1',
-                          CASE WHEN bound.hash_chain THEN ', l.hash' END, bound.history, same);
+    newest text := pawl._newest_of_row(bound);
     anchors regclass := pawl._anchors(bound.history);
     row_text record :=
         pawl._log_row(bound, pawl._columns('r.', bound.key_columns), pawl._key_array('r', bound.key_columns),
@@ -88,12 +110,6 @@ DECLARE
     wrong bigint;
     example text;
 BEGIN
-    IF anchors IS NOT NULL THEN  -- of some subjects nothing but the end is known
-        newest := format('SELECT * FROM ((%s) UNION ALL SELECT a.sort_key, a.to_state, a.created_at%s FROM %s a WHERE '
-            'a.whole AND %s) o ORDER BY sort_key DESC LIMIT 1',
-                         newest, CASE WHEN bound.hash_chain THEN ', a.hash' END, anchors,
-                         pawl._same_key('a', pawl._anchor_keys(bound, anchors), 'r', bound.key_columns, anchors));
-    END IF;
     EXECUTE format('SELECT EXISTS (SELECT FROM %s)', bound.history) INTO used;
     used := used OR anchors IS NOT NULL;
     IF used THEN

@@ -163,6 +163,16 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._is_newest(regclass, name[]) IS 'internal: the column most_recent of the view on a log';
 
+CREATE FUNCTION pawl._view_command(view text, log regclass, log_keys name[]) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT format('CREATE VIEW %s WITH (security_invoker = true) AS SELECT l.*, %s AS most_recent FROM %s l',
+        view, pawl._is_newest(log, log_keys), log)
+$function$;
+COMMENT ON FUNCTION pawl._view_command(text, regclass, name[]) IS
+'internal: the statement that makes the view on a log';
+
 -- Makes the log table (and the view on it) beside its table, without triggers: it is empty.
 CREATE FUNCTION pawl._make_log(relation regclass, key_columns name[], most_recent text, hash_chain boolean,
     log_table name, log_view name, log_partition text, OUT log regclass, OUT view regclass)
@@ -192,8 +202,7 @@ BEGIN
     IF most_recent = 'stored' THEN
         EXECUTE format('CREATE UNIQUE INDEX ON %s (%s) WHERE most_recent', log, pawl._columns('', log_keys));
     ELSE
-        EXECUTE format('CREATE VIEW %I.%I WITH (security_invoker = true) AS SELECT l.*, %s AS most_recent FROM %s l',
-            schema_name, log_view, pawl._is_newest(log, log_keys), log);
+        EXECUTE pawl._view_command(format('%I.%I', schema_name, log_view), log, log_keys);
         view := format('%I.%I', schema_name, log_view)::regclass;
         EXECUTE format('COMMENT ON VIEW %s IS %L', view, 'the state changes of ' || relation || ', written by pawl');
     END IF;

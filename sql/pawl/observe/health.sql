@@ -172,6 +172,11 @@ BEGIN
             THEN format('create function %s(old %s, new %s) ...', substr(wrong[1], strpos(wrong[1], ' ') + 1),
                 bound.relation, bound.relation) END;
 
+    RETURN QUERY SELECT 'validated', CASE WHEN bound.validated THEN 'ok' ELSE 'warning' END,
+        CASE WHEN NOT bound.validated THEN pawl._validation_progress(bound) END,
+        CASE WHEN NOT bound.validated
+            THEN format('call pawl.validate_all(%L, %L)', bound.relation, bound.state_column) END;
+
     IF bound.history IS NULL THEN
         RETURN;
     END IF;
@@ -311,7 +316,8 @@ DECLARE
     wrong text[];
 BEGIN
     SELECT array_agg(e.name ORDER BY e.name) INTO wrong
-        FROM unnest(ARRAY['pawl_adopt', 'pawl_follow', 'pawl_gone', 'pawl_rearm']) e(name)
+        FROM unnest(ARRAY['pawl_adopt', 'pawl_follow', 'pawl_gone', 'pawl_prepare',
+        'pawl_rearm']) e(name)
      WHERE NOT EXISTS (SELECT FROM pg_event_trigger t WHERE t.evtname = e.name AND t.evtenabled NOT IN ('D', 'R'));
     RETURN QUERY
         SELECT NULL::regclass, NULL::name, 'event_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,

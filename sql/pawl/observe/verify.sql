@@ -101,7 +101,9 @@ LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 5
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    IF what = 'verify' THEN
+    IF what = 'verify' AND NOT bound.validated THEN
+        RETURN QUERY SELECT s.* FROM pawl._verify_validation(bound) s;
+    ELSIF what = 'verify' THEN
         RETURN QUERY SELECT format(
             'SELECT $1, $2, %1$s, ''unknown_state'', coalesce(''the row is in "'' || pawl.value_text(r.%2$I) || '
             '''"'', ''the state is null'') '
@@ -109,6 +111,8 @@ BEGIN
             pawl._key_label('r', bound.key_columns), bound.state_column, bound.relation),
             '{regclass,name,text[]}'::regtype[],
             ARRAY[bound.relation::oid::text, bound.state_column, pawl._atoms(bound.machine, bound.version)::text];
+    END IF;
+    IF what = 'verify' THEN
         IF bound.history IS NOT NULL THEN
             RETURN QUERY SELECT s.* FROM pawl._verify_ends(bound) s;
             RETURN QUERY SELECT s.* FROM pawl._verify_log(bound) s;
@@ -128,6 +132,18 @@ $function$;
 COMMENT ON FUNCTION pawl._verify_statements(pawl.binding, text) IS
 'internal: statements that read a table and its log for pawl.verify';
 
+-- What is left to pawl.validate is one problem, and not one a row.
+CREATE FUNCTION pawl._verify_validation(bound pawl.binding)
+RETURNS TABLE (statement text, types regtype[], parameters text[])
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT 'SELECT $1, $2, NULL::text, ''not_validated'', $3', '{regclass,name,text}'::regtype[],
+        ARRAY[bound.relation::oid::text, bound.state_column, pawl._validation_progress(bound)]
+$function$;
+COMMENT ON FUNCTION pawl._verify_validation(pawl.binding) IS
+'internal: the problem that rows of before are not validated';
+
 -- Every row is in the state of its newest entry, and the newest entry of every subject has a row.
 CREATE FUNCTION pawl._verify_ends(bound pawl.binding)
 RETURNS TABLE (statement text, types regtype[], parameters text[])
@@ -146,7 +162,7 @@ BEGIN
           FROM ends e
           CROSS JOIN LATERAL (VALUES
                ('log_missing', e.present
-                   AND e.sort_key IS NULL, format('the row is in %%s, it has no log', e.state_shown)),
+                   AND e.sort_key IS NULL AND %7$L, format('the row is in %%s, it has no log', e.state_shown)),
                ('row_missing', e.present IS NULL
                    AND e.to_state IS NOT NULL, format('the log ends with "%%s", there is no row', e.to_state)),
                ('log_differs', e.present AND e.sort_key IS NOT NULL
@@ -157,7 +173,7 @@ BEGIN
          WHERE p.holds ORDER BY e.key COLLATE "C"$query$,
         pawl._log_ends(bound), pawl._key_label('r', bound.key_columns), pawl._key_label('n', bound.log_key_columns),
         bound.state_column, bound.relation,
-        pawl._same_key('n', bound.log_key_columns, 'r', bound.key_columns, bound.history)),
+        pawl._same_key('n', bound.log_key_columns, 'r', bound.key_columns, bound.history), bound.validated),
         '{regclass,name}'::regtype[], ARRAY[bound.relation::oid::text, bound.state_column];
 END
 $function$;

@@ -3,7 +3,7 @@
 
 CREATE FUNCTION pawl.enable_queue(relation regclass, state_column name DEFAULT NULL, owner name DEFAULT NULL,
     lease name DEFAULT NULL, token name DEFAULT NULL, attempts name DEFAULT NULL, max_attempts name DEFAULT NULL,
-    queue name DEFAULT NULL) RETURNS void
+    queue name DEFAULT NULL, build_indexes boolean DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -23,17 +23,19 @@ BEGIN
             before := pawl._lock_binding(before, after, 'pawl.enable_queue');
         END IF;
     END LOOP;
-    PERFORM pawl._change_work(before, after);
+    PERFORM pawl._change_work(before, after, build_indexes);
     PERFORM pawl._warn_of_work(after, CASE WHEN after.claim_events = '{}' THEN '{unowned}'
         ELSE '{unowned,stuck}' END::text[]);
 END
 $function$;
-COMMENT ON FUNCTION pawl.enable_queue(regclass, name, name, name, name, name, name, name) IS
+COMMENT ON FUNCTION pawl.enable_queue(regclass, name, name, name, name, name, name, name, boolean) IS
 'Names the columns of a table in which owned work is kept, and makes the triggers and indexes for them.
 relation: the enforced table. state_column: null: the only bound column. owner (text, varchar, uuid or a domain
 over one): the processor that owns a row. lease (timestamptz): when its ownership expires. token (bigint,
 integer): the fencing token. attempts, max_attempts (integer, smallint): how often a row was claimed, and how
 often it can be. queue (text, varchar, enum, uuid, integer, bigint): divides the work; only read.
+build_indexes: false: the indexes that are missing are not made now, but by the statements of
+pawl.missing_indexes; default true, or false while the binding is not validated.
 Omitted: as it is; '''': no such column any more. Rows must have no owner and no lease in states that are not
 owned.
 Errors: 22023 a column without the one that it needs (lease, token, attempts and queue need owner, max_attempts
@@ -46,7 +48,7 @@ CREATE FUNCTION pawl.set_claiming(relation regclass, state_column name DEFAULT N
     claim_order text DEFAULT NULL, lease_time interval DEFAULT NULL, on_expiry text DEFAULT NULL,
         on_expiry_else text DEFAULT NULL,
     retry text[] DEFAULT NULL, backoff jsonb DEFAULT NULL, backoff_column name DEFAULT NULL,
-    operator_events text[] DEFAULT NULL) RETURNS void
+    operator_events text[] DEFAULT NULL, build_indexes boolean DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -72,19 +74,20 @@ BEGIN
             before := pawl._lock_binding(before, after, 'pawl.set_claiming');
         END IF;
     END LOOP;
-    PERFORM pawl._change_work(before, after);
+    PERFORM pawl._change_work(before, after, build_indexes);
     PERFORM pawl._warn_of_work(after, '{stuck}');
 END
 $function$;
 COMMENT ON FUNCTION pawl.set_claiming(regclass, name, text[], text, interval, text, text, text[], jsonb, name,
-    text[]) IS
+    text[], boolean) IS
 'Says how rows are claimed, and what becomes of them when a lease expires or an attempt fails.
 relation: the enforced table. state_column: null: the only bound column. claim: the events that lead into
 an owned state. claim_order: what is claimed first, as in ORDER BY ("priority desc, created_at"); default: the
 key. lease_time: of a claim that gives none; default 60 s. on_expiry: the event of an expired lease;
 on_expiry_else: the one that fires where on_expiry leads nowhere. retry: events that use attempts and backoff.
 backoff: the delay before a retry, see pawl.backoff; backoff_column (jsonb): that of each row. operator_events:
-events that need no ownership, but pawl_operator or the owner of the table.
+events that need no ownership, but pawl_operator or the owner of the table. build_indexes: as for
+pawl.enable_queue.
 Omitted: as it is; ''{}'' or '''': none any more. Warns of owned states that an expired lease does not lead out
 of.
 Errors: PW008 an event that the machine does not have; 22023 an event that does not do what it is named for, an
@@ -95,8 +98,8 @@ Privileges: pawl_admin that owns the table.
 Example: SELECT pawl.set_claiming(''jobs'', claim => ''{start}'', claim_order => ''priority desc'', on_expiry =>
 ''crashed'')';
 
-CREATE FUNCTION pawl.enable_timers(relation regclass, state_column name DEFAULT NULL, due name DEFAULT NULL)
-    RETURNS void
+CREATE FUNCTION pawl.enable_timers(relation regclass, state_column name DEFAULT NULL, due name DEFAULT NULL,
+    build_indexes boolean DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -111,16 +114,16 @@ BEGIN
             before := pawl._lock_binding(before, after, 'pawl.enable_timers');
         END IF;
     END LOOP;
-    PERFORM pawl._change_work(before, after);
+    PERFORM pawl._change_work(before, after, build_indexes);
     PERFORM pawl._warn_of_work(after, '{untimed}');
 END
 $function$;
-COMMENT ON FUNCTION pawl.enable_timers(regclass, name, name) IS
+COMMENT ON FUNCTION pawl.enable_timers(regclass, name, name, boolean) IS
 'Names the column with the due time of each row: when the timer of its state fires, or from when it can be
 claimed again.
 relation: the enforced table. state_column: null: the only bound column. due: a timestamptz column that allows
-null; omitted: as it is; '''': none any more. Call it before pawl.set_claiming: retries need the column, and the
-index for claims is made once.
+null; omitted: as it is; '''': none any more. build_indexes: as for pawl.enable_queue. Call it
+before pawl.set_claiming: retries need the column, and the index for claims is made once.
 Errors: 42703, 42804, 0A000, 22023 a column that is missing, does not fit or is used twice; 55000 the table has
 no key; 42704 no binding; 42501 not the owner; 25001 not READ COMMITTED. Privileges: pawl_admin that owns the
 table.

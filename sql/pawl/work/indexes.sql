@@ -250,3 +250,120 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._drop_lost_indexes(regclass) IS
 'internal: drops the indexes that pawl made on a table whose lifecycle is gone';
+
+-- Indexes that are to be made without holding up writers: what is there is recognised, of the rest a notice is given.
+CREATE FUNCTION pawl._adopt_indexes(bound pawl.binding) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    missing text;
+BEGIN
+    SELECT string_agg(format('%s on %s', s.kind, s.member), ', ' ORDER BY s.member::text, s.kind) INTO missing
+      FROM pawl._work_index_state(bound) s WHERE s.found_one IS NULL OR NOT s.is_valid OR NOT s.fits;
+    IF missing IS NOT NULL THEN
+        RAISE NOTICE USING MESSAGE = format('table %s lacks indexes for claims, leases or timers', bound.relation),
+            DETAIL = format('Not made: %s. Until they are, claims read the whole table.', missing),
+            HINT = format('select statement from pawl.missing_indexes(%L, %L) \gexec', bound.relation,
+                bound.state_column);
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._adopt_indexes(pawl.binding) IS
+'internal: gives notice of indexes that a lifecycle lacks, and that are not made now';
+
+-- An index of a partitioned table is made table by table, so that none is locked for writers: ON ONLY the root, then
+-- CONCURRENTLY in each partition, which is attached. What an interrupted run left is used, or dropped if it is invalid.
+CREATE FUNCTION pawl._partition_indexes(bound pawl.binding, parent regclass, parent_index text, kind text,
+    definition text) RETURNS SETOF text
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    part pg_class;
+    present record;
+    index_name name;
+    schema_name name;
+    full_name text;
+BEGIN
+    FOR part IN SELECT c.* FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+                 WHERE i.inhparent = parent ORDER BY c.oid LOOP
+        CONTINUE WHEN EXISTS (SELECT FROM pg_inherits i JOIN pg_index x ON x.indexrelid = i.inhrelid
+                               WHERE i.inhparent = to_regclass(parent_index) AND x.indrelid = part.oid
+                                 AND x.indisvalid);
+        schema_name := (SELECT n.nspname FROM pg_namespace n WHERE n.oid = part.relnamespace);
+        index_name := pawl._log_name(part.relname, '_pawl_' || kind);
+        full_name := format('%I.%I', schema_name, index_name);
+        SELECT x.indisvalid INTO present FROM pg_index x WHERE x.indexrelid = to_regclass(full_name)
+            AND x.indrelid = part.oid;
+        IF FOUND AND NOT present.indisvalid AND part.relkind = 'r' THEN
+            RETURN NEXT format('drop index concurrently %s', full_name);
+        END IF;
+        IF NOT FOUND OR NOT present.indisvalid AND part.relkind = 'r' THEN
+            RETURN NEXT format('create index %s%I on %s%s %s',
+                CASE WHEN part.relkind = 'p' THEN '' ELSE 'concurrently ' END, index_name,
+                CASE WHEN part.relkind = 'p' THEN 'only ' ELSE '' END, part.oid::regclass,
+                regexp_replace(definition, '^ON .*? \(', '('));
+        END IF;
+        IF part.relkind = 'p' THEN
+            RETURN QUERY SELECT pawl._partition_indexes(bound, part.oid::regclass, full_name, kind, definition);
+        END IF;
+        IF NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = to_regclass(full_name)) THEN
+            RETURN NEXT format('alter index %s attach partition %s', parent_index, full_name);
+        END IF;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._partition_indexes(pawl.binding, regclass, text, text, text) IS
+'internal: statements that make an index of the partitions of a table, and attach it';
+
+CREATE FUNCTION pawl.missing_indexes(relation regclass, state_column name DEFAULT NULL, OUT statement text)
+    RETURNS SETOF text
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+DECLARE
+    bound pawl.binding := pawl._binding(relation, state_column);
+    need record;
+    is_partitioned boolean;
+    index_name name;
+    full_name text;
+BEGIN
+    FOR need IN SELECT s.* FROM pawl._work_index_state(bound) s
+                 WHERE s.found_one IS NULL OR NOT s.is_valid OR NOT s.fits LOOP
+        is_partitioned := (SELECT c.relkind = 'p' FROM pg_class c WHERE c.oid = need.member);
+        IF need.found_one IS NOT NULL AND need.fits AND is_partitioned THEN  -- some partitions lack theirs
+            RETURN QUERY SELECT pawl._partition_indexes(bound, need.member, need.found_one::text, need.kind,
+                need.definition);
+            CONTINUE;
+        END IF;
+        IF need.found_one IS NOT NULL THEN
+            statement := format('drop index %s%s', CASE WHEN is_partitioned THEN '' ELSE 'concurrently ' END,
+                need.found_one);
+            RETURN NEXT;
+            index_name := (SELECT c.relname FROM pg_class c WHERE c.oid = need.found_one);
+        ELSE
+            index_name := pawl._work_index_name(need.member, bound.state_column, need.kind);
+        END IF;
+        full_name := format('%I.%I', need.schema_name, index_name);
+        statement := format('create index %s%I %s', CASE WHEN is_partitioned THEN '' ELSE 'concurrently ' END,
+            index_name, CASE WHEN is_partitioned THEN regexp_replace(need.definition, '^ON ', 'ON ONLY ')
+                ELSE need.definition END);
+        RETURN NEXT;
+        statement := format('comment on index %s is %L', full_name, need.comment);
+        RETURN NEXT;
+        IF is_partitioned THEN
+            RETURN QUERY SELECT pawl._partition_indexes(bound, need.member, full_name, need.kind, need.definition);
+        END IF;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl.missing_indexes(regclass, name) IS
+'Returns the statements that make the indexes which a binding needs for claims, leases and timers and does not have, in
+their order, without holding up writers: CREATE INDEX CONCURRENTLY with the name and the comment by which the index is
+recognised, and for partitioned tables partition by partition. Run each in a transaction of its own, as psql does
+after \gexec. If one was interrupted, call the function again.
+relation: the enforced table. state_column: null: the only bound column. Returns statement. Errors: 42704 no binding;
+22023 several, and none is named; 42P07 another relation has the name. Privileges: pawl_admin.
+Example: SELECT statement FROM pawl.missing_indexes(''jobs'')';
