@@ -14,6 +14,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_favicon = "_static/icon.svg"
 html_show_sphinx = False
+html_show_copyright = False
 html_copy_source = False
 html_theme_options = {"sidebar_hide_name": False}
 highlight_language = "none"

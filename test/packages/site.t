@@ -59,6 +59,7 @@ if browser:
                                    "--virtual-time-budget=10000", "--dump-dom", address],
                                   capture_output=True, text=True, timeout=120).stdout
 
+        ok('class="no-js"' not in dom((site / "index.html").as_uri()), "the theme's script runs")
         found = dom(f"{(site / 'search.html').as_uri()}?q=fencing")
         ok('href="reference.html' in re.sub(r".*id=\"search-results\"", "", found, flags=re.S),
            "the search finds a page by a word", found[-2000:])
