@@ -20,8 +20,8 @@ BENCH_SETTINGS := -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeo
 SOAK_SETTINGS := -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeout=1h -c synchronous_commit=off \
     -c autovacuum_naptime=2s -c max_connections=1100
 
-.PHONY: help deps benchdeps build programs install uninstall all installcheck demo psql test test-all mutate bench soak \
-	deb dist docs clean
+.PHONY: help deps benchdeps build programs install uninstall all installcheck demo psql test test-all mutate bench \
+	soak deb dist docs clean
 .NOTPARALLEL:
 
 help: ## this list

@@ -37,5 +37,6 @@ for control in extension/*.control; do
     ok "and with ${control##*/}" test -f "$scratch/there$("$PG_CONFIG" --sharedir)/$control"
 done
 # On a server that has it: this one.
-ok "make installcheck finds it in order" plain make -s -C "$folder" installcheck "PG_CONFIG=$PG_CONFIG" TESTS="context work"
+ok "make installcheck finds it in order" plain make -s -C "$folder" installcheck \
+    "PG_CONFIG=$PG_CONFIG" TESTS="context work"
 echo "1..$count"

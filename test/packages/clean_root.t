@@ -46,7 +46,7 @@ publish() {
     inside apt-get -q update
 }
 # Every file of the root that could be ours, but what this test has put there, and apt's own.
-files() { (cd "$root" && find . -xdev \( -path ./srv -o -path ./proc -o -path ./var/lib/apt -o -path ./tmp \) -prune -o \
+files() { (cd "$root" && find . -xdev \( -path ./srv -o -path ./var/lib/apt -o -path ./tmp \) -prune -o \
     \( -iname '*pawl*' -o -path '*/pawl/*' \) -print | LC_ALL=C sort); }
 installed() { inside dpkg-query -W -f '${Package} ${db:Status-Status} ${Version}\n' 2>/dev/null | grep pawl; }
 # job <what>: debian/tests/job, whose tests are counted among ours.

@@ -45,8 +45,8 @@ with tempfile.TemporaryDirectory() as there:
     copy = pathlib.Path(there) / "site"
     shutil.copytree(site, copy)
     page = copy / "guide.html"
-    page.write_text(page.read_text().replace("</article>", '<a href="nowhere.html">x</a><a href="reference.html#nothing">'
-                                             'y</a><a href="reference.html">z</a></article>', 1))
+    links = "".join(f'<a href="{to}">x</a>' for to in ("nowhere.html", "reference.html#nothing", "reference.html"))
+    page.write_text(page.read_text().replace("</article>", f"{links}</article>", 1))
     ok(builder.broken_links(copy) == ["guide.html: nowhere.html: no such page",
                                       "guide.html: reference.html#nothing: no such anchor"],
        "a link to a missing page and one to a missing anchor are found", "\n".join(builder.broken_links(copy)))

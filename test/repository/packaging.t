@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What packagers read is well formed: META.json for PGXN, and debian/, whose lists name every file that is installed."""
+"""What packagers read is well formed: META.json for PGXN, and debian/, whose lists name all that is installed."""
 
 import copy
 import fnmatch
@@ -88,7 +88,8 @@ for suffix in ("install", "docs", "examples", "manpages"):
 named = [line for path in pathlib.Path("debian").glob("*.*") if path.suffix in (".docs", ".examples")
          for line in path.read_text().split()]
 is_equal([name for name in named if not pathlib.Path(name).exists()], [], "documents and examples in the lists exist")
-needed = set(re.search(r"^programs=\((.*?)\)", pathlib.Path("scripts/install-packages").read_text(), re.M | re.S)[1].split())
+installer = pathlib.Path("scripts/install-packages").read_text()
+needed = set(re.search(r"^programs=\((.*?)\)", installer, re.M | re.S)[1].split())
 depends = set(re.findall(r"^(?:Build-Depends:|  +) *([\w+.-]+)", control.split("\n\n")[0], re.M))
 is_equal(sorted(needed - depends), [], "debian/control names the packages that the programs are built with")
 
