@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The packages of `make deb` in a root of this Debian that has nothing but PostgreSQL: they are installed by apt, do a
-# job, are upgraded, and purged. Roots are kept under build/roots; needs the rights of root.
+# job, are upgraded, and purged. Roots are kept under build/roots; needs the rights of root. PAWL_DEBS names a folder with
+# packages that were built elsewhere.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
@@ -26,11 +27,12 @@ root=$roots/packages.$$
 trap 'rm -rf "$scratch" "$root"' EXIT
 inside() { scripts/debian-root run "$root" "$@"; }
 
-ok "the packages are built, and lintian finds no error" scripts/build-deb
+built=${PAWL_DEBS:-build/deb}
+[ -n "${PAWL_DEBS:-}" ] || ok "the packages are built, and lintian finds no error" scripts/build-deb
 shopt -s nullglob
-debs=(build/deb/*.deb)
+debs=("$built"/*.deb)
 for name in "postgresql-[0-9]*-pawl" pawl pawld libpawl-dev python3-pawl; do
-    ok "there is $name" bash -c 'compgen -G "$1"' - "build/deb/${name}_*.deb"
+    ok "there is $name" bash -c 'compgen -G "$1"' - "$built/${name}_*.deb"
 done
 [ -d "$clean" ] || ok "a clean root" scripts/debian-root create "$clean" here postgresql systemd
 mkdir -p "$root"
@@ -71,7 +73,7 @@ mkdir -p "$root/srv/sources/examples" && cp -r examples/start "$root/srv/sources
 before=$(files)
 names=$(for deb in "${debs[@]}"; do dpkg-deb -f "$deb" Package; done | grep -v dbgsym | xargs)
 
-ok "a repository of the packages" publish build/deb
+ok "a repository of the packages" publish "$built"
 # shellcheck disable=SC2086
 ok "apt installs them" inside apt-get -q install -y $names
 ok "all of them" same "$(installed | awk '{ print $1, $2 }' | grep -c installed)" "$(wc -w <<<"$names")"
