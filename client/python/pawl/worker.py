@@ -165,7 +165,10 @@ class Worker:
 
     def _connect(self) -> Connection:
         prepare = {"prepare_threshold": None} if self._pooler == "transaction" else {}
-        return psycopg.connect(self._conninfo, autocommit=True, row_factory=psycopg.rows.dict_row, **prepare)
+        # the driver returns bytes for text if the encoding is SQL_ASCII
+        return psycopg.connect(
+            self._conninfo, autocommit=True, row_factory=psycopg.rows.dict_row, client_encoding="UTF8", **prepare
+        )
 
     def _session(self) -> Connection:
         if self._connection is None:
