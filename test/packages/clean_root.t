@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The packages of `make deb` in a root of this Debian that has nothing but PostgreSQL: they are installed by apt, do a
-# job, are upgraded, and purged. Roots are kept under build/roots; needs the rights of root. PAWL_DEBS names a folder with
-# packages that were built elsewhere.
+# job, are upgraded, and purged. Roots are kept under build/roots; needs the rights of root. PAWL_DEBS names a folder
+# with packages that were built elsewhere.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
