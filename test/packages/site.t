@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The site of `make docs`: it builds without a warning, its links and anchors lead somewhere, its search finds, and its
 first page has every language."""
 
