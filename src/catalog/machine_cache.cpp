@@ -110,9 +110,9 @@ std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRo
     std::sort(transitions.items, transitions.items + transitions.n, by_ordinal);
 
     // A state may have a lower ordinal than its composite, if the diagram names it first.
-    auto id_of = [&](const char* name) {
-        for (int i = 0; name != nullptr && i < states.n; ++i)
-            if (std::string_view(states.items[i].state) == name) return static_cast<core::StateId>(i);
+    auto id_of = [&](const char* state) {
+        for (int i = 0; state != nullptr && i < states.n; ++i)
+            if (std::string_view(states.items[i].state) == state) return static_cast<core::StateId>(i);
         return core::no_state;
     };
     auto depth_of = [&](const char* parent) {
