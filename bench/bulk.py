@@ -7,6 +7,7 @@ import threading
 import time
 from pathlib import Path
 
+import bulk_floor
 from bulk_report import BATCH, LANES, LOOKS, RECORDS, RETRIED, ROUNDS, SIZES, WORKED, WORKERS, Bulk, percentile
 from server import Session, query, server_cpu
 
@@ -215,7 +216,8 @@ def measure_sizes():
 
 
 def measure_sql():
-    """rounds of (seconds of the baseline, of ingest, of validation, of the step, CPU seconds of the step)"""
+    """rounds of (seconds of the baseline, of ingest, of validation, of the step, CPU seconds of the step, seconds of
+    what the step writes by hand)"""
     rounds = []
     rows = SIZES[-1]
     write_file(rows)
@@ -225,20 +227,22 @@ def measure_sql():
         validated = validate(operation)
         step, cpu = run_sql(operation)
         expect(operation, "Completed")
+        floor = bulk_floor.seconds(operation, rows, LANES)
         query(f"delete from pawl_bulk.operations where operation = '{operation}'")
         tidy()
-        rounds.append((baseline, ingested, validated, step, cpu))
+        rounds.append((baseline, ingested, validated, step, cpu, floor))
         print(
             f"  round {number + 1} of {ROUNDS}: COPY and UPDATE {rows / baseline:,.0f} rows a second, COPY into "
             f"pawl_bulk {ingested:.1f} s, validation {validated:.1f} s, "
-            f"one SQL step {rows / step:,.0f} rows a second ({cpu / rows * 1e6:.0f} us CPU a row)",
+            f"one SQL step {rows / step:,.0f} rows a second ({cpu / rows * 1e6:.0f} us CPU a row), "
+            f"the same rows by hand {rows / floor:,.0f}",
             flush=True,
         )
     return rounds
 
 
 def measure_workers():
-    """rounds of (rows a second, CPU microseconds a row)"""
+    """rounds of (rows a second, CPU microseconds a row, rows a second of what they write by hand)"""
     rates = []
     for _ in range(ROUNDS):
         operation = generate("worked", WORKED)
@@ -246,10 +250,11 @@ def measure_workers():
         tidy()
         took, cpu = run(operation, [WORK % (n, n) for n in range(WORKERS)])
         expect(operation, "Completed")
-        rates.append((WORKED / took, cpu / WORKED * 1e6))
+        floor = bulk_floor.seconds(operation, WORKED, WORKERS, by_workers=BATCH)
+        rates.append((WORKED / took, cpu / WORKED * 1e6, WORKED / floor))
         print(
             f"  {WORKERS} workers, batches of {BATCH}: {rates[-1][0]:,.0f} rows a second ({rates[-1][1]:.0f} us CPU a "
-            "row)",
+            f"row), the same rows by hand {rates[-1][2]:,.0f}",
             flush=True,
         )
     return rates

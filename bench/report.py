@@ -8,9 +8,12 @@ import platform
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from peers import BESIDE, LOGGED, Beside, left_out, peers_table
 from server import query
+from tables import table
 from variants import VARIANTS
 
+FRESH = 31  # sessions whose first statement is timed
 LABEL = {v.name: v.label for v in VARIANTS}
 FLOORS = {v.name for v in VARIANTS if v.floor}
 
@@ -32,20 +35,6 @@ class Results:
     def added(self, name):
         """microseconds a row more than the bare UPDATE takes; of a floor, which comes without one, all that it takes"""
         return (self.seconds[name] - (0 if name in FLOORS else self.seconds["bare"])) / self.rows * 1e6
-
-
-def table(head, rows):
-    """Markdown that also reads well on a screen: the first column to the left, numbers to the right."""
-    cells = [head] + rows
-    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
-
-    def line(row):
-        return (
-            "| " + " | ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))) + " |"
-        )
-
-    rule = "|" + "|".join("-" * (w + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|"
-    return "\n".join([line(head), rule] + [line(row) for row in rows])
 
 
 def rows_table(r):
@@ -96,6 +85,12 @@ def at_least(what, limit, value, form="{:.2f}"):
     return [what, "at least " + form.format(limit), form.format(value), "pass" if value >= limit else "FAIL"]
 
 
+def floor(what, value, form="{:.2f}", word="floor"):
+    """What PostgreSQL itself takes for the same rows, measured beside the target of the row before it. word: of what is
+    no floor, but what users would write."""
+    return [f"– {word}: {what}", "", form.format(value), word]
+
+
 def times_less(what, limit, value):
     return [what, f"at least {limit} times less", f"{value:.1f} times less", "pass" if value >= limit else "FAIL"]
 
@@ -131,6 +126,12 @@ def row_targets(r):
         yield times_less(f"guard + derived log, added µs per row, against {words}", 8, less("derived", rival))
         yield times_less(f"guard + stored most_recent, added µs per row, against {words}", 4, less("stored", rival))
     yield at_most("guard with 1,000 states, time against 10 states", 1.05, r.seconds["guard_big"] / r.seconds["guard"])
+    if "floor" in r.seconds:
+        yield at_most(
+            "guard + derived log, added µs per row, against COPY of the same rows of the log",
+            0.8,
+            r.added("derived") / r.added("floor"),
+        )
     if "derived_two" in r.seconds:
         yield at_most(
             "two transitions in one write (derived log), time against one",
@@ -148,24 +149,28 @@ def row_targets(r):
 def row_peers(r):
     """rows a second of the statement, pawl and what a team writes or takes instead"""
     for ours, theirs, keeps in (
-        ("guard", "plpgsql_lookup", "no log; enforces (compared with pawl's guard alone)"),
-        ("derived", "statesman", "a log that any client can change; enforces in Ruby alone"),
+        ("guard", "plpgsql_lookup", "nothing; enforces transitions of its column where no later trigger changes it"),
+        ("derived", "statesman", "every state change, in a table that any client can edit; enforces in Ruby alone"),
         ("derived", "statesman_key", "the same, with its foreign key"),
     ):
         if {ours, theirs} <= r.seconds.keys():
             ratio = r.seconds[theirs] / r.seconds[ours]
             rates = [r.rows / r.seconds[name] for name in (ours, theirs)]
-            yield Beside("rows a second, one UPDATE of many", rates[0], LABEL[theirs], rates[1], ratio, keeps)
+            kept = "nothing, with the guard alone; no other change is possible" if ours == "guard" else LOGGED
+            yield Beside("rows a second, one UPDATE of many", rates[0], LABEL[theirs], rates[1], ratio, keeps, kept)
 
 
 def single_targets(r):
-    for mode in ("derived", "stored"):
+    for mode, limit in (("derived", 1.5), ("stored", 2.0)):
         for clients in r.clients if ("bare", r.clients[0]) in r.single and (mode, r.clients[0]) in r.single else ():
+            bare = r.single["bare", clients][1]
             yield at_most(
                 f"guard + log ({mode}), single rows, {clients} client(s), CPU per transaction against bare",
-                2.0,
-                r.single[mode, clients][1] / r.single["bare", clients][1],
+                limit,
+                r.single[mode, clients][1] / bare,
             )
+            if mode == "derived" and ("appended", clients) in r.single:
+                yield floor(LABEL["appended"], r.single["appended", clients][1] / bare, word="by hand")
 
 
 def memory_targets(r):
@@ -188,25 +193,10 @@ def memory_targets(r):
 
 def define_targets(r):
     yield at_most("pawl.define of 1,000 states and 10,000 transitions, seconds", 1.0, r.define["define"])
-
-
-@dataclass
-class Beside:
-    """One line of the table of peers."""
-
-    what: str
-    pawl: float
-    peer: str
-    measured: float  # the peer's
-    ratio: float  # pawl's against the peer's, the median of rounds; above one pawl is quicker
-    keeps: str  # what the peer stores of it, and what it enforces
-
-
-def peers_table(lines):
-    return table(
-        ["what", "pawl", "peer", "peer's", "pawl ×", "what the peer keeps; pawl keeps its log and enforces it"],
-        [[b.what, f"{b.pawl:,.0f}", b.peer, f"{b.measured:,.0f}", f"{b.ratio:.2f}", b.keeps] for b in lines],
-    )
+    yield at_most("first state change of a fresh session, 10 states, ms", 1.0, r.define["first_small"] * 1000)
+    yield floor("a bare UPDATE as the first statement, ms", r.define["first_bare"] * 1000)
+    yield floor("an UPDATE with an empty trigger in C, whose library is loaded, ms", r.define["first_c"] * 1000)
+    yield floor("an UPDATE with a trigger in PL/pgSQL, ms", r.define["first_plpgsql"] * 1000)
 
 
 def machine():
@@ -296,9 +286,12 @@ def define_section(r):
                 ["pawl.define", f"{d['define'] * 1000:,.0f}"],
                 ["first state change of a fresh session", f"{d['first_big'] * 1000:.1f}"],
                 ["first state change of a fresh session, 10 states", f"{d['first_small'] * 1000:.1f}"],
+                ["first UPDATE of a fresh session, bare", f"{d['first_bare'] * 1000:.1f}"],
+                ["first UPDATE of a fresh session, empty trigger in C", f"{d['first_c'] * 1000:.1f}"],
+                ["first UPDATE of a fresh session, trigger in PL/pgSQL", f"{d['first_plpgsql'] * 1000:.1f}"],
             ],
         ),
-        "Medians of 5.",
+        f"Medians; of {FRESH} fresh sessions, the kinds in turn.",
     )
 
 
@@ -332,19 +325,12 @@ def screen(parts):
     head = "== Targets\n" + targets_table([row for part in parts for row in part.targets])
     lines = [Beside(**line) for part in parts for line in part.beside]
     if lines:
-        head = f"== Beside what you would take instead\n{peers_table(lines)}\n\n{head}"
+        head = f"== Beside what you would take instead\n{peers_table(lines)}\n{left_out(lines).strip()}\n\n{head}"
     return "\n\n".join([head] + [f"== {part.title}\n{part.body}" for part in parts]) + "\n"
 
 
 def targets_table(rows):
     return table(["target", "wanted", "measured", ""], rows)
-
-
-BESIDE = (
-    "Each line was measured in one run on one server with the same settings. The figures are a second; above 1, pawl "
-    "is "
-    "quicker. A peer whose source was not given (`BENCH_PEERS`, see [README](README.md)) is left out."
-)
 
 
 MADE = (
@@ -358,7 +344,7 @@ def markdown(parts, title="What it costs", made=MADE):
     text += [f"- {fact}" for fact in dict.fromkeys(fact for part in parts for fact in part.facts)]
     lines = [Beside(**line) for part in parts for line in part.beside]
     if lines:
-        text += ["", "## Beside what you would take instead", BESIDE, "", peers_table(lines)]
+        text += ["", "## Beside what you would take instead", BESIDE + left_out(lines), "", peers_table(lines)]
     text += ["", "## Targets", targets_table([row for part in parts for row in part.targets]), ""]
     for part in parts:
         when = (

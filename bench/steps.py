@@ -1,15 +1,16 @@
-"""Steps of linear workflows: one at a time, as most workers take them, and in batches, beside absurd's checkpoints and
-pgflow's steps."""
+"""Steps of linear workflows: one at a time, as most workers take them, and in batches, beside absurd's checkpoints,
+pgflow's steps, and the floor."""
 
 import os
 import statistics
 from dataclasses import dataclass
 
 import dag
+import floor
 import sources
 from pgbench import pgbench, script
 from report import Beside, at_least, at_most, table
-from server import Session, query
+from server import query
 
 QUICK = bool(os.environ.get("BENCH_QUICK"))
 CLIENTS = 4
@@ -18,6 +19,7 @@ BATCHES = (1, 10, 100)
 ROUNDS = 2 if QUICK else 5
 SECONDS = 2 if QUICK else 6
 FLOWS = {1: 600, 10: 1_500, 100: 3_000}  # a second: more than any of them completes
+FLOOR_TASKS = {1: 200, 10: 400, 100: 800}  # of which the rows are written again
 WANTED_CPU = {1: 800, 10: 200, 100: 80}
 
 WORKER = "('00000000-0000-4000-8000-00000000000' || :client_id)::uuid"
@@ -100,17 +102,10 @@ def quoted(n):
     return f"'s{n}'" if n >= 0 else ""
 
 
-def tidy(database):
-    session = Session(database)
-    session.run("vacuum analyze")
-    session.run("checkpoint")
-    session.close()
-
-
 def one_round(name, system, batch):
     """steps a second, and CPU microseconds a step"""
     query(system.fill.replace("{flows}", str(FLOWS[batch] * SECONDS)), system.database)
-    tidy(system.database)
+    floor.tidy(system.database)
     before = int(query(system.done, system.database))
     path = script(f"steps_{name}_{batch}", system.text.replace("{batch}", str(batch)))
     run = pgbench(path, CLIENTS, *dag.BEGIN, "-T", SECONDS, database=system.database)
@@ -124,7 +119,9 @@ def measure():
         name: system for name, system in (("pawl", pawl()), ("absurd", absurd()), ("pgflow", pgflow())) if system
     }
     samples = {}
+    floors, packs = {}, {}
     for batch in BATCHES:
+        before, done = floor.updates(), int(query(systems["pawl"].done))
         names = [name for name in systems if batch == 1 or name != "absurd"]  # whose workers claim their tasks singly
         for number in range(ROUNDS):
             for name in names[number % len(names) :] + names[: number % len(names)]:
@@ -135,12 +132,21 @@ def measure():
                 + " steps/s",
                 flush=True,
             )
-    return Steps(samples)
+        pack = packs[batch] = floor.written(before, int(query(systems["pawl"].done)) - done)
+        floors[batch] = floor.of_work("line_of_ten", FLOOR_TASKS[batch], batch, CLIENTS, pack)
+        print(
+            f"  batch {batch}: floor of {pack.of_steps:.2f} versions of a step and {pack.of_tasks:.2f} of its task: "
+            f"{floors[batch].rate:,.0f} steps a second, {floors[batch].cpu:.0f} µs of CPU a step",
+            flush=True,
+        )
+    return Steps(samples, floors, packs)
 
 
 @dataclass
 class Steps:
     samples: dict  # (batch, system) -> [(steps a second, CPU microseconds a step)]
+    floors: dict  # batch -> floor.Floor
+    packs: dict  # batch -> floor.Written
 
     def median(self, batch, name, what=0):
         return statistics.median(s[what] for s in self.samples[batch, name])
@@ -153,7 +159,7 @@ class Steps:
     def targets(self):
         rows = [
             at_most(
-                f"workflows: CPU µs a step of linear flows, batch {batch}",
+                f"workflows: CPU µs a step of linear flows, batch {batch} (floor: {self.floors[batch].cpu:,.0f})",
                 WANTED_CPU[batch],
                 self.median(batch, "pawl", 1),
                 "{:,.0f}",
@@ -196,6 +202,10 @@ class Steps:
                     "" if name == "pawl" else f"{self.ratio(batch, name):.2f}",
                 ]
             )
+        for batch, least in self.floors.items():
+            ratio = self.median(batch, "pawl") / least.rate
+            body.append([f"the floor, batch {batch}", f"{least.rate:,.0f}", "", f"{least.cpu:,.0f}", f"{ratio:.2f}"])
+        versions = ", ".join(f"{p.of_steps:.2f} and {p.of_tasks:.2f}" for p in self.packs.values())
         return (
             "Steps of linear workflows",
             table(["system", "steps/s", "least–most", "CPU µs/step", "pawl ×"], body),
@@ -204,5 +214,8 @@ class Steps:
             f"a worker sends, {ROUNDS} rounds of {SECONDS} s across the systems. pawl claims and reports, and moves "
             "the tasks on; absurd claims a task and writes a checkpoint a step; pgflow reads messages, starts their "
             "tasks and completes each. Steps do nothing. pawl keeps its log and its audit of results; the others keep "
-            "none. CPU is that of all server processes.",
+            "none. CPU is that of all server processes. The floor is what PostgreSQL takes for the same rows and index "
+            "entries, with nothing to decide, to claim or to look for: bare UPDATEs by key, in as many versions as the "
+            f"pack writes (of a step and of its task, by batch: {versions}), and COPY of what is inserted, or one "
+            "statement for all of it in small batches. A target below its floor cannot be met with these rows.",
         )

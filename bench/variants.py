@@ -185,6 +185,12 @@ def log_file(flag=""):
     return "copy (" + log_rows("{n} + 2, '{a}', '{b}'", flag) + ") to '{file}'"
 
 
+# What a log without gaps takes by plain SQL, if nothing is enforced and nothing protected.
+APPENDED = """with m as (update {{t}} set state = {state} {where} returning id, state)
+insert into {{t}}_log select gen_random_uuid(), id, (select l.sort_key + 1 from {{t}}_log l where l.{{t}}_id = m.id
+    order by l.sort_key desc limit 1), 'before', state, 'move_1', null, current_user, null, null, 1, clock_timestamp()
+from m{end}"""
+
 LOGGED = ("{t}", "{t}_transitions")
 DERIVED = ("{t}", "{t}_transitions_log")
 
@@ -282,6 +288,14 @@ VARIANTS = [
         "pawl, log, stored, hash chain",
         enforced(", pawl.enable_log('{t}', most_recent => 'stored', hash_chain => true)"),
         tables=LOGGED,
+    ),
+    Variant(
+        "appended",
+        "UPDATE and INSERT of the log entries in one statement, nothing enforced",
+        log_shape(),
+        APPENDED.format(state="'{b}'", where="", end=""),
+        APPENDED.format(state="'s' || (right(state, 1)::int + 1) % 10", where="where id = :id", end=";"),
+        tables=("{t}", "{t}_log"),
     ),
     Variant(
         "floor",

@@ -1,6 +1,7 @@
 """Load on the HTTP API for the part `http`: requests by wrk, listeners of the event stream, a large file up and
 down."""
 
+import hashlib
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from pgbench import pgbench, script
 from server import PeakMemory, query
 from web_daemon import DATABASE
 
@@ -86,6 +88,22 @@ def measure_reads(daemon, rounds, seconds):
         "rate": statistics.median(r["rate"] for r in runs),
         "p99": statistics.median(r["p99"] for r in runs),
     }
+
+
+def measure_database(daemon, rounds, seconds):
+    """The statements of the same GETs by pgbench, without pawld and without HTTP: how many the database answers a
+    second while no other program takes its processors."""
+    digest = hashlib.sha256(daemon.token.encode()).hexdigest()
+    asked = json.dumps({"task": query("select min(task_uuid::text) from pawl_dag.tasks", DATABASE)})
+    path = script(
+        "web_floor",
+        f"\\startpipeline\nselect pawl_api.begin_request('bearer', '\\x{digest}', 'read', null);\n"
+        f"select pawl_api.get_task('{asked}');\n\\endpipeline\n",
+    )
+    login = f"user=pawl_authenticator dbname={DATABASE}"
+    runs = [pgbench(path, 4, "-T", seconds, database=login, alone=False).tps for _ in range(rounds)]
+    print(f"  the same statements by pgbench: {statistics.median(runs):,.0f} a second", flush=True)
+    return statistics.median(runs)
 
 
 def duties(daemon):

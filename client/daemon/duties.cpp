@@ -118,7 +118,7 @@ std::vector<Duty> find_duties(pqxx::connection& connection, const Settings& sett
             duties.push_back({.name = "run_sql_steps",
                               .statement = "CALL pawl_dag.work_sql_steps($1::integer)",
                               .relation = "pawl_dag.steps"});
-        // a set-based handler is worth a batch
+        // a batch pays for a set-based handler
         if (there_is(connection, "pawl_bulk.work_sql_rows(integer,interval,bigint,integer)"))
             duties.push_back({.name = "run_sql_rows",
                               .statement = "CALL pawl_bulk.work_sql_rows(least(10 * $1::integer, 5000))",
@@ -133,7 +133,7 @@ std::vector<Duty> find_duties(pqxx::connection& connection, const Settings& sett
                               .relation = "pawl_saga.tasks"});
     }
     std::erase_if(duties, [&](const Duty& duty) {
-        // the duty is the conductor of the default board where nothing else is said
+        // by default the duty is the conductor of the default board
         return (duty.name == "conduct" && settings.boards.contains("default")) || is_skipped(settings, duty.name);
     });
     return duties;

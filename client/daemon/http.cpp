@@ -23,7 +23,7 @@ HttpServer::HttpServer(const std::string& address, const Metrics& metrics, std::
         response.status = good ? 200 : 503;
         response.set_content(good ? "ok\n" : why + "\n", "text/plain");
     };
-    // A request each: what is behind it on the connection is not read, whatever it is.
+    // One request for each connection: what follows it is not read.
     impl_->server.set_keep_alive_max_count(1);
     impl_->server.set_payload_max_length(0);
     impl_->server.Get("/healthz", [=, &metrics](const httplib::Request&, httplib::Response& response) {

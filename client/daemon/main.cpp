@@ -50,7 +50,7 @@ std::string flag_of(const std::string& name) {
     return flag;
 }
 
-// What --help says of a setting.
+// The text of --help for a setting.
 std::string help_of(const pawl::Setting& setting) {
     std::string range = setting.range + (setting.unit.empty() ? "" : " " + setting.unit);
     if (!range.empty()) range += "; ";

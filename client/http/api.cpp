@@ -201,7 +201,7 @@ void Api::Impl::finish(const Request& request, const Outcome& outcome, httplib::
                 problem = {.status = 429, .detail = "too many failed logins from this address"};
             }
         }
-        // it is not the caller's doing that a standby, say, can write nothing
+        // 503: that a standby cannot write is not the caller's fault
         if (problem.sqlstate == "25006" && request.caller.scope != "read") problem.status = 503;
         reject(response, problem, log);
         return;
@@ -229,7 +229,7 @@ void Api::Impl::finish(const Request& request, const Outcome& outcome, httplib::
         answer(response, request.route.status, parse_json(*outcome.json).get<std::string>(), request.route.type);
 }
 
-// What the daemon itself has seen belongs beside what the database knows.
+// Adds the errors that the daemon has counted to those of the database.
 std::string Api::Impl::with_daemon(const std::string& json) {
     auto body = parse_json(json);
     std::string why;

@@ -85,7 +85,7 @@ std::uint64_t Feed::begin(const std::string& position, bool& overlaps) {
     for (std::size_t i = batches_.size(); i-- > 0;)
         if (batches_[i]->position() == position) return first_ + i + 1;
     if (start_.empty() || position.find('-') == std::string::npos) return 0;
-    // another daemon's position: what it has not seen is all here, if what came before the first batch it has seen
+    // a position of another daemon: this feed has all later events if the position is not before its first batch
     overlaps = start_.substr(start_.find('-')) == position.substr(position.find('-')) ||
                seen_at(start_).xmax <= seen_at(position).xmin;
     return overlaps ? first_ : 0;

@@ -9,10 +9,10 @@ namespace {
 
 constexpr auto breath = std::chrono::seconds(1);
 constexpr auto silence = std::chrono::seconds(15);  // then a comment keeps the connection open
-constexpr auto trust = std::chrono::seconds(30);    // then it is asked again what the listener may see
+constexpr auto trust = std::chrono::seconds(30);    // then the rights of the listener are checked again
 constexpr int most_resumed = 20'000;
 
-// Nothing that was seen comes any more.
+// Whether the batch contains none of the transactions that were seen, and no later batch does.
 bool is_behind(const Batch& batch, const Snapshot& seen) {
     return seen_at(batch.position()).xmin >= seen.xmax;
 }
@@ -92,7 +92,7 @@ std::optional<Problem> listen(const Request& request, Feed& feed, Pool& pool) {
     std::optional<Snapshot> seen;
     if (overlaps) seen = seen_at(position);
     if (next == 0) {
-        // first the place in the feed, then the past: what is in both is known by its transaction
+        // first the place in the feed, then the past: events that are in both are recognized by their transaction
         next = feed.begin("", overlaps);
         if (const auto problem = listener.catch_up(position, missed, seen.emplace())) return problem;
     }

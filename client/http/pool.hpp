@@ -78,7 +78,12 @@ public:
     std::optional<Problem> begin(const Caller& caller);
 
 private:
+    static constexpr const char* begin_ = "begin";  // the prepared statement that begins a request
+
     bool prepare(const std::string& name, const std::string& statement, int parameters);
+    bool send(const Caller& caller, const Call& call, const std::string& name);
+    void read_answers(const std::vector<std::string>& learned, Outcome& outcome, bool& broken);
+    void read_end(Outcome& outcome, bool& broken);
     Result next(bool& broken);
     bool wait();
     Result last();

@@ -68,8 +68,8 @@ bool Session::prepare(const std::string& name, const std::string& statement, int
     return PQsendPrepare(connection_.get(), name.c_str(), statement.c_str(), parameters, unknown.data()) == 1;
 }
 
-// Until a result can be had without waiting. False: the server said nothing for too long, and the connection is of no
-// use any more.
+// Waits until a result can be read. False: the server was silent for too long, and the connection cannot be used any
+// more.
 bool Session::wait() {
     PGconn* const link = connection_.get();
     for (auto end = Clock::now() + longest_silence_;;) {
@@ -114,70 +114,81 @@ Result Session::next(bool& broken) {
     return result;
 }
 
-Outcome Session::call(const Caller& caller, const Call& call) {
+// Sends the two commands of a request, and what prepares them, without waiting. False: the connection is broken.
+bool Session::send(const Caller& caller, const Call& call, const std::string& name) {
     PGconn* const link = connection_.get();
-    PQenterPipelineMode(link);
-    const std::string begin = "begin", name = call.once ? "once" : call.route;
     const std::string statement = call.once   ? "SELECT pawl_api.once($1, $2, $3, $4)"
                                   : call.body ? "SELECT pawl_api." + call.route + "($1, $2)"
                                               : "SELECT pawl_api." + call.route + "($1)";
-    std::vector<std::string> learned;
-    if (!prepared_.contains(begin)) learned.push_back(begin);
-    if (!prepared_.contains(name)) learned.push_back(name);
-
     const char* identity[] = {caller.kind.c_str(), caller.digest.data(), caller.scope.c_str(),
                               caller.trace.empty() ? nullptr : caller.trace.c_str()};
     const int lengths[] = {0, static_cast<int>(caller.digest.size()), 0, 0}, formats[] = {0, 1, 0, 0};
     const char* const body = call.body ? call.body->c_str() : nullptr;
     const char* what[] = {call.arguments.c_str(), body};
     const char* once[] = {call.once ? call.once->c_str() : nullptr, call.route.c_str(), call.arguments.c_str(), body};
-    bool broken = !prepare(begin, "SELECT pawl_api.begin_request($1, $2, $3, $4)", 4) ||
-                  PQsendQueryPrepared(link, begin.c_str(), 4, identity, lengths, formats, 0) != 1 ||
-                  !prepare(name, statement, 0) ||
-                  PQsendQueryPrepared(link, name.c_str(),
-                                      call.once   ? 4
-                                      : call.body ? 2
-                                                  : 1,
-                                      call.once ? once : what, nullptr, nullptr, 0) != 1 ||
-                  PQpipelineSync(link) != 1;
+    return prepare(begin_, "SELECT pawl_api.begin_request($1, $2, $3, $4)", 4) &&
+           PQsendQueryPrepared(link, begin_, 4, identity, lengths, formats, 0) == 1 && prepare(name, statement, 0) &&
+           PQsendQueryPrepared(link, name.c_str(),
+                               call.once   ? 4
+                               : call.body ? 2
+                                           : 1,
+                               call.once ? once : what, nullptr, nullptr, 0) == 1 &&
+           PQpipelineSync(link) == 1;
+}
 
-    Outcome outcome;
-    bool failed = false;
+// Reads what the commands of a request answer, and keeps the first error. The last one answers the JSON of the route.
+// `learned` are the statements that are prepared with this request, in their order.
+void Session::read_answers(const std::vector<std::string>& learned, Outcome& outcome, bool& broken) {
     const int commands = 2 + static_cast<int>(learned.size());
     for (int i = 0, l = 0; i < commands && !broken; ++i) {
-        const bool learns = l < static_cast<int>(learned.size()) && (i == (learned[l] == begin ? 0 : commands - 2));
+        const bool learns = l < static_cast<int>(learned.size()) && (i == (learned[l] == begin_ ? 0 : commands - 2));
         const Result result = next(broken);
         const ExecStatusType status = PQresultStatus(result.get());
         if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) {
             if (learns) prepared_.insert(learned[l]);
             if (i == commands - 1 && PQntuples(result.get()) == 1 && !PQgetisnull(result.get(), 0, 0))
                 outcome.json = value_of(result.get(), 0, 0);
-        } else if (status != PGRES_PIPELINE_ABORTED && !failed) {
-            failed = true;
+        } else if (status != PGRES_PIPELINE_ABORTED && outcome.good) {
+            outcome.good = false;
             outcome.problem = problem_of(result.get());
         }
         if (learns) ++l;
     }
-    // the commit comes with the end of the pipeline: a deferred error, too
+}
+
+// The commit comes with the end of the pipeline: a deferred error, too.
+void Session::read_end(Outcome& outcome, bool& broken) {
     while (!broken) {
         const Result end = next(broken);
         const ExecStatusType status = PQresultStatus(end.get());
-        if (status == PGRES_PIPELINE_SYNC) break;
-        if (!failed && (status == PGRES_FATAL_ERROR || status == PGRES_NONFATAL_ERROR)) {
-            failed = true;
+        if (status == PGRES_PIPELINE_SYNC) return;
+        if (outcome.good && (status == PGRES_FATAL_ERROR || status == PGRES_NONFATAL_ERROR)) {
+            outcome.good = false;
             outcome.problem = problem_of(end.get());
         }
     }
-    if (broken || PQexitPipelineMode(link) != 1) {
-        outcome.lost = true;
-        outcome.silent = silent_;
-        if (silent_)
-            outcome.problem = {.status = 504, .detail = "the database did not answer in time", .sqlstate = "08006"};
-        else if (outcome.problem.sqlstate.empty())
-            outcome.problem = problem_of(nullptr);
-        return outcome;
-    }
-    outcome.good = !failed;
+}
+
+Outcome Session::call(const Caller& caller, const Call& call) {
+    const std::string name = call.once ? "once" : call.route;
+    std::vector<std::string> learned;
+    for (const std::string& statement : {std::string(begin_), name})
+        if (!prepared_.contains(statement)) learned.push_back(statement);
+
+    PQenterPipelineMode(connection_.get());
+    Outcome outcome;
+    outcome.good = true;
+    bool broken = !send(caller, call, name);
+    read_answers(learned, outcome, broken);
+    read_end(outcome, broken);
+    if (!broken && PQexitPipelineMode(connection_.get()) == 1) return outcome;
+    outcome.good = false;
+    outcome.lost = true;
+    outcome.silent = silent_;
+    if (silent_)
+        outcome.problem = {.status = 504, .detail = "the database did not answer in time", .sqlstate = "08006"};
+    else if (outcome.problem.sqlstate.empty())
+        outcome.problem = problem_of(nullptr);
     return outcome;
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t longest_field = 1024 * 1024;
 
-// What a form says that is wrong with the request, and not with its rows.
+// What is wrong with the form, and not with the rows in it.
 struct BadForm {
     int status;
     std::string detail;

@@ -21,7 +21,7 @@ bool ends_with(const std::string& name, const std::string& end) {
     return name.size() >= end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
 }
 
-// Fills in what the file name says about the format. Throws Error.
+// Sets the format by the name of the file. Throws Error.
 void complete(BulkRequest& request) {
     std::string name = request.file;
     if (ends_with(name, ".gz")) name.resize(name.size() - 3);

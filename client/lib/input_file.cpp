@@ -31,7 +31,7 @@ std::size_t unit_of(std::string encoding) {
     return encoding.rfind("UTF32", 0) == 0 || encoding.rfind("UCS4", 0) == 0 ? 4 : 1;
 }
 
-// What a byte order mark says; empty: UTF-8, as far as one can see.
+// The encoding that a byte order mark names; empty: there is none, so UTF-8 is assumed.
 std::string encoding_of(std::string_view beginning) {
     const std::string_view little = "\xFF\xFE", big = "\xFE\xFF";
     return beginning.substr(0, 2) == little || beginning.substr(0, 2) == big ? "UTF-16" : "";

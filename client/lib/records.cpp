@@ -41,7 +41,7 @@ void RecordSplitter::give_beginning() {
     give(end, too_long_);
 }
 
-// A quote that nothing closes takes one line with it, and not the rest of the file.
+// A quote that is not closed makes one line malformed, and not the rest of the file.
 void RecordSplitter::give_first_line(std::string_view problem) {
     const std::size_t found = buffer_.find('\n', begin_);
     if (found != std::string::npos && found - begin_ <= settings_.longest) {

@@ -48,7 +48,7 @@ void RowCopy::add(const Record& record) {
                                                                                   : printable(record.text))));
     pending_ += '\t';
     problem.empty() ? void(pending_ += "\\N") : append_escaped(pending_, problem);
-    // where it is as one would think it is not written down
+    // null: the line follows from the row number
     pending_ += record.line == row + (header_ ? 1 : 0) ? "\t\\N\n" : "\t" + std::to_string(record.line) + "\n";
     if (pending_.size() >= 1 << 16) flush();
 }

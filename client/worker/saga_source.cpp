@@ -9,6 +9,9 @@ using nlohmann::json;
 
 constexpr const char* claim_statement = "SELECT c.* FROM pawl_saga.claim($1, $2, $3::integer, $4::interval) c";
 
+constexpr const char* report_and_claim_statement =
+    "SELECT c.* FROM pawl_saga.report_and_claim($1::jsonb, $2, $3, $4::integer, $5::interval) c";
+
 // The columns of pawl_saga.claim, for tasks that this processor owns.
 constexpr const char* owned_statement =
     "SELECT t.flow_uuid, t.node, t.name, CASE t.state WHEN 'RUNNING' THEN 'execute' ELSE 'revert' END AS action,"
@@ -27,29 +30,44 @@ json value_of(const sql::Field& field) {
     return field.is_null() ? json() : field.json();
 }
 
+Job job_of(const sql::Row& row) {
+    Job job;
+    const int node = row["node"].as<int>();
+    job.task = row["flow_uuid"].as<std::string>();
+    job.key = key_of(job.task, node);
+    job.name = row["name"].as<std::string>();
+    job.handler = row["handler"].as<std::string>();
+    job.token = row["token"].as<std::int64_t>();
+    job.inputs = {{"result", nullptr}, {"failure", nullptr}, {"failures", nullptr}};
+    try {
+        job.context = value_of(row["arguments"]);
+        for (const char* name : {"result", "failure", "failures"}) job.inputs[name] = value_of(row[name]);
+    } catch (const UnexpectedAnswer& problem) {
+        job.problem = problem.what();
+    }
+    job.options = {{"node", node}, {"action", row["action"].as<std::string>()}};
+    if (!row["traceparent"].is_null())
+        job.trace = Trace{row["traceparent"].as<std::string>(), row["tracestate"].text_or_empty()}.child();
+    return job;
+}
+
 std::vector<Job> jobs(const sql::Rows& rows) {
     std::vector<Job> made;
-    for (const auto& row : rows) {
-        Job job;
-        const int node = row["node"].as<int>();
-        job.task = row["flow_uuid"].as<std::string>();
-        job.key = key_of(job.task, node);
-        job.name = row["name"].as<std::string>();
-        job.handler = row["handler"].as<std::string>();
-        job.token = row["token"].as<std::int64_t>();
-        job.inputs = {{"result", nullptr}, {"failure", nullptr}, {"failures", nullptr}};
-        try {
-            job.context = value_of(row["arguments"]);
-            for (const char* name : {"result", "failure", "failures"}) job.inputs[name] = value_of(row[name]);
-        } catch (const UnexpectedAnswer& problem) {
-            job.problem = problem.what();
-        }
-        job.options = {{"node", node}, {"action", row["action"].as<std::string>()}};
-        if (!row["traceparent"].is_null())
-            job.trace = Trace{row["traceparent"].as<std::string>(), row["tracestate"].text_or_empty()}.child();
-        made.push_back(std::move(job));
-    }
+    for (const auto& row : rows) made.push_back(job_of(row));
     return made;
+}
+
+// Results in the form of pawl_saga.report.
+json reports_of(const std::vector<Finished>& results) {
+    json reports = json::array();
+    for (const Finished& one : results) {
+        const Job& job = one.work->job;
+        json report = {{"flow_uuid", job.task}, {"node", job.options.at("node")}, {"token", job.token}};
+        report[one.outcome == Outcome::success ? "result" : "failure"] = one.value;
+        if (one.outcome == Outcome::permanent_failure) report["failure"]["type"] = "permanent";
+        reports.push_back(std::move(report));
+    }
+    return reports;
 }
 
 class SagaSource final : public WorkSource {
@@ -69,21 +87,27 @@ public:
 
     // A repeated report is accepted again, so doubt needs no handling.
     std::set<std::string> report(pqxx::connection& connection, const std::vector<Finished>& results, bool) override {
-        json given = json::array();
-        for (const Finished& one : results) {
-            const Job& job = one.work->job;
-            json report = {{"flow_uuid", job.task}, {"node", job.options.at("node")}, {"token", job.token}};
-            report[one.outcome == Outcome::success ? "result" : "failure"] = one.value;
-            if (one.outcome == Outcome::permanent_failure) report["failure"]["type"] = "permanent";
-            given.push_back(std::move(report));
-        }
         std::set<std::string> accepted;
         for (const auto& row :
              run_traced(connection, results.front().work->job.trace,
                         "SELECT r.flow_uuid, r.node FROM pawl_saga.report($1::jsonb, $2) r WHERE r.ok",
-                        json_text(given), processor_))
+                        json_text(reports_of(results)), processor_))
             accepted.insert(key_of(row[0].as<std::string>(), row[1].as<int>()));
         return accepted;
+    }
+
+    bool reports_as_it_claims() const noexcept override { return true; }
+
+    Exchanged report_and_claim(pqxx::connection& connection, const std::vector<Finished>& results, int limit) override {
+        Exchanged exchanged;
+        for (const auto& row : sql::run_alone(connection, report_and_claim_statement, json_text(reports_of(results)),
+                                              processor_, queue_, limit, lease_)) {
+            if (row["ok"].is_null())
+                exchanged.claimed.push_back(job_of(row));
+            else if (row["ok"].as<bool>())
+                exchanged.accepted.insert(key_of(row["flow_uuid"].as<std::string>(), row["node"].as<int>()));
+        }
+        return exchanged;
     }
 
     OwnedTokens extend_leases(pqxx::connection& connection) override {

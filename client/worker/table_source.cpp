@@ -74,21 +74,19 @@ public:
                                  bool in_doubt) override {
         std::set<std::string> accepted;
         for (const Outcome outcome : {Outcome::success, Outcome::failure, Outcome::permanent_failure}) {
-            std::vector<std::string> keys, tokens;
-            json notes = json::object();
+            std::vector<std::string> keys, tokens, notes;
             for (const Finished& one : results) {
                 if (one.outcome != outcome) continue;
                 keys.push_back(one.work->job.key);
                 tokens.push_back(std::to_string(one.work->job.token));
-                if (results.size() == 1) notes = one.value;
+                notes.push_back(one.value.is_object() ? json_text(one.value) : "{}");
             }
             if (keys.empty()) continue;
-            for (const auto& row :
-                 run_traced(connection, results.front().work->job.trace,
-                            "SELECT f.key, f.ok FROM pawl.fire_many($1::regclass, $2::text[], $3, processor => $4,"
-                            " tokens => $5::bigint[], metadata => $6::jsonb) f",
-                            table_.relation, sql::text_array(keys), event_of(outcome), processor_,
-                            sql::text_array(tokens), notes.is_object() && !notes.empty() ? json_text(notes) : "{}"))
+            // one statement writes all rows, if what is logged with them is the same
+            const bool same = std::ranges::count(notes, notes.front()) == std::ssize(notes);
+            for (const auto& row : run_traced(connection, results.front().work->job.trace, same ? fire_all : fire_each,
+                                              table_.relation, sql::text_array(keys), event_of(outcome), processor_,
+                                              sql::text_array(tokens), same ? notes.front() : sql::text_array(notes)))
                 if (row[1].as<bool>()) accepted.insert(row[0].as<std::string>());
         }
         if (in_doubt && accepted.size() < results.size()) note_accepted(connection, results, accepted);
@@ -114,6 +112,14 @@ public:
     std::unique_ptr<WorkSource> copy() const override { return std::make_unique<TableSource>(*this); }
 
 private:
+    static constexpr const char* fire_all =
+        "SELECT f.key, f.ok FROM pawl.fire_many($1::regclass, $2::text[], $3, processor => $4,"
+        " tokens => $5::bigint[], metadata => $6::jsonb) f";
+    static constexpr const char* fire_each =
+        "SELECT f.key, f.ok FROM unnest($2::text[], $5::bigint[], $6::text[]) r(key, token, notes)"
+        " CROSS JOIN LATERAL pawl.fire_many($1::regclass, ARRAY[r.key], $3, processor => $4,"
+        " tokens => ARRAY[r.token], metadata => r.notes::jsonb) f";
+
     std::string event_of(Outcome outcome) const {
         if (outcome == Outcome::success) return table_.success_event;
         if (outcome == Outcome::failure) return table_.failure_event;

@@ -1,5 +1,5 @@
--- The whole set-up of a queue: a table with the columns of your choice, a diagram, one
--- call that says what the columns are for.
+-- The whole set-up of a queue: a table with columns of your choice, a diagram, and the calls that say what the columns
+-- are for.
 create extension pawl;
 
 create table job (
@@ -7,8 +7,8 @@ create table job (
     state        text not null default 'ready',
     priority     integer not null default 0,
     n            bigint not null,                 -- the work: find the smallest factor of n
-    -- at how many attempts the work breaks, so that there is something to try again
-    breaks       integer not null default 0, result       bigint,
+    breaks       integer not null default 0,      -- how many attempts fail, so that there is something to retry
+    result       bigint,
     owner        text,                            -- from here on maintained by pawl: the worker,
     lease        timestamptz,                     -- until when,
     token        bigint not null default 0,       -- for how many owners before: the fencing token,

@@ -1,17 +1,16 @@
--- One round of a worker: claim jobs, do them, report them. Forever:
+-- One round of a worker: it claims jobs, does them, and reports them. To run it forever:
 --     yes '\i worker.sql' | psql -q -v worker=anna
---     Nothing is locked and no transaction is open between the steps. A worker that dies
---     has its jobs until their lease ends, not longer.
+-- Nothing is locked and no transaction is open between the steps. A worker that crashes keeps its jobs until their
+-- lease expires.
 set pawl.processor = :'worker';
 
--- 1. Take up to 25 jobs. From here on they are ours until the lease ends; the tokens are the receipt.
+-- 1. Claim up to 25 jobs. This worker owns them until the lease expires; the tokens prove it.
 select count(*) > 0 as any, array_agg(id) as ids, array_agg(token) as tokens
     from pawl.claim(null::job, batch => 25) \gset my_
 \if :my_any
 
--- 2. Work. Here it is arithmetic; your worker would leave the database now, and come back
--- with results and with failures.
---    If that may take longer than the lease, say now and then that you live: select pawl.heartbeat('job');
+-- 2. Work. Here it is arithmetic in SQL; your worker would do it outside of the database. If that may take longer than
+-- the lease, send heartbeats: select pawl.heartbeat('job');
 select coalesce(jsonb_agg(work) filter (where not broken), '[]') as done,
     coalesce(jsonb_agg(work) filter (where broken), '[]') as broken
   from (select id, mine.token, attempts <= breaks as broken,
@@ -22,8 +21,8 @@ select coalesce(jsonb_agg(work) filter (where not broken), '[]') as done,
 update job set state = 'done', result = my.factor, token = my.token
   from jsonb_to_recordset(:'my_done') my(id bigint, token bigint, factor bigint) where job.id = my.id;
 
--- What broke moves by event: back to ready with a delay that grows, or to dead after the
--- last attempt. Here each row is told its fate.
+-- Failures are reported by event: back to ready with a growing delay, or to dead after the last attempt. The result has
+-- a row for each job.
 select format('job %s: %s: %s', key, sqlstate, message)
   from pawl.fire_many('job', array(select id from jsonb_to_recordset(:'my_broken') my(id bigint)), 'fail',
       '{"error": "it broke"}',

@@ -1,5 +1,5 @@
--- Rights on schemas and tables; those on functions are in the file privileges. The
--- catalog tables are open as PostgreSQL's own are.
+-- Rights on schemas and tables; those on functions are in the file privileges. Everyone can read the catalog tables, as
+-- with PostgreSQL's own.
 
 GRANT USAGE ON SCHEMA pawl TO PUBLIC;
 
@@ -7,10 +7,10 @@ GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.
 GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding TO pawl_admin;
 GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.paused TO pawl_operator,
     pawl_worker, pawl_reader;
--- a trigger lets only operators and the owner of the table in question ask for a pause
+-- a trigger rejects requests except from operators and the owner of the table
 GRANT INSERT ON pawl.paused TO PUBLIC;
 GRANT INSERT, UPDATE, DELETE ON pawl.paused TO pawl_admin, pawl_operator;
--- the same of what is declared about logs
+-- the same for the retention of logs
 GRANT SELECT, INSERT ON pawl.log_upkeep TO PUBLIC;
 GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.log_upkeep TO pawl_admin;
 GRANT SELECT ON pawl.log_upkeep TO pawl_operator, pawl_worker, pawl_reader;
@@ -18,7 +18,7 @@ GRANT SELECT ON pawl.queue_depth, pawl.owners, pawl.timers TO PUBLIC, pawl_admin
     pawl_reader;
 GRANT SELECT ON pawl.audit_binding, pawl.pruned_log, pawl.pruned_audit TO PUBLIC;
 GRANT SELECT ON pawl.audit_binding TO pawl_admin;
--- what a dump has; a trigger lets bindings be loaded by the owner of the table only
+-- what a dump contains; a trigger lets a role load bindings only of its own tables
 GRANT USAGE ON SCHEMA pawl TO pawl_restore;
 GRANT INSERT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.audit_binding,
     pawl.pruned_audit, pawl.pruned_log,

@@ -6,8 +6,7 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_check_lib
 COMMENT ON FUNCTION pawl._check_library(text) IS 'internal: 55000 if the library is older than the SQL objects';
 SELECT pawl._check_library(e.extversion) FROM pg_catalog.pg_extension e WHERE e.extname = 'pawl';
 
--- Roles belong to the cluster, not to the database, so they may be here already; they are
--- never dropped with the extension.
+-- Roles belong to the cluster, so they may exist already; they are not dropped with the extension.
 DO $roles$
 DECLARE
     role_name text;

@@ -3,12 +3,11 @@
 
 CREATE FUNCTION pawl_api._need(pack text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    IF to_regnamespace(pack) IS NULL THEN
-        PERFORM pawl.raise('0A000', format('%s is not installed in this database', pack), NULL,
-            format('create extension %I', pack));
+    IF pg_catalog.to_regnamespace(pack) IS NULL THEN
+        PERFORM pawl.raise('0A000', pg_catalog.format('%s is not installed in this database', pack), NULL,
+            pg_catalog.format('create extension %I', pack));
     END IF;
 END
 $function$;
@@ -90,7 +89,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._after(jsonb, integer) IS
-'internal: the keys of the cursor; null: from the beginning; 22023: it is none';
+'internal: the keys of the cursor; null: from the beginning; 22023: an invalid cursor';
 
 -- A page of items given as JSON in their order.
 CREATE FUNCTION pawl_api._page(items jsonb, page integer, VARIADIC keys text[]) RETURNS jsonb
@@ -106,8 +105,8 @@ $function$;
 COMMENT ON FUNCTION pawl_api._page(jsonb, integer, text[]) IS
 'internal: a page, whose next one begins behind the keys of its last item';
 
--- What no index answers is looked for row by row, in steps, until a page is full or this
--- time has come; the cursor says where to go on.
+-- A filter without an index reads rows in steps until a page is full or this time has come; the cursor says where to
+-- continue.
 CREATE FUNCTION pawl_api._look_until() RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -118,7 +117,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._look_until() IS
-'internal: when a filter has looked long enough: after 100 ms, or what the setting pawl_api.look_for_ms says';
+'internal: when a filter stops: after 100 ms, or the setting pawl_api.look_for_ms';
 
 CREATE FUNCTION pawl_api._filtered_page(items jsonb, page integer, key text, looked_until text) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -131,16 +130,23 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._filtered_page(jsonb, integer, text, text) IS
-'internal: a page that continues after its last item, or if short where the filters stopped; null: at the end';
+'internal: a page that continues after its last item, or, if it is short, where the filters stopped; null: at the end';
 
+-- A uuid as clients send it needs no subtransaction.
 CREATE FUNCTION pawl_api._uuid(q jsonb, name text) RETURNS uuid
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    given constant pg_catalog.text := q OPERATOR(pg_catalog.->>) name;
 BEGIN
-    RETURN (q ->> name)::uuid;
-EXCEPTION WHEN invalid_text_representation THEN
-    PERFORM pawl.raise('22023', format('%s must be a uuid', name));
+    IF given OPERATOR(pg_catalog.~) '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN
+        RETURN given::pg_catalog.uuid;
+    END IF;
+    BEGIN
+        RETURN given::pg_catalog.uuid;
+    EXCEPTION WHEN invalid_text_representation THEN
+        PERFORM pawl.raise('22023', pg_catalog.format('%s must be a uuid', name));
+    END;
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._uuid(jsonb, text) IS 'internal: a parameter that is a uuid; 22023';
@@ -175,7 +181,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._order(text, jsonb, text[]) IS
-'internal: what a pack is asked to make, an object of these fields; 0A000, 22023';
+'internal: the body of a request to create something in a pack, an object of these fields; 0A000, 22023';
 
 CREATE FUNCTION pawl_api._required(body jsonb, name text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -12,7 +12,7 @@ BEGIN
             AND (p.until IS NULL OR p.until > now())));
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._binding(pawl.binding) IS 'internal: a lifecycle on a table';
+COMMENT ON FUNCTION pawl_api._binding(pawl.binding) IS 'internal: a binding as JSON';
 
 CREATE FUNCTION pawl_api._need_machine(machine text) RETURNS integer
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -39,18 +39,16 @@ DECLARE
     page integer := pawl_api._limit(q);
     items jsonb;
 BEGIN
-    SELECT coalesce(jsonb_agg(jsonb_build_object('machine', m.machine, 'version', m.newest, 'versions', m.versions,
+    SELECT jsonb_agg(jsonb_build_object('machine', m.machine, 'version', m.newest, 'versions', m.versions,
                'states', (SELECT count(*) FROM pawl.machine_state s
                    WHERE s.machine = m.machine AND s.version = m.newest AND s.kind = 'state'),
                'transitions', (SELECT count(*) FROM pawl.machine_transition t
                    WHERE t.machine = m.machine AND t.version = m.newest AND t.from_state IS NOT NULL),
                'bindings', (SELECT coalesce(jsonb_agg(pawl_api._binding(b) ORDER BY b.relation::text), '[]')
-            FROM pawl.binding b WHERE b.machine = m.machine)) ORDER BY m.machine), '[]') INTO items
+            FROM pawl.binding b WHERE b.machine = m.machine)) ORDER BY m.machine) INTO items
       FROM (SELECT m.machine, max(m.version) AS newest, count(*) AS versions FROM pawl.machine m
           WHERE after IS NULL OR m.machine > after GROUP BY m.machine ORDER BY m.machine LIMIT page) m;
-    RETURN jsonb_build_object('items', items, 'next',
-        CASE WHEN jsonb_array_length(items) = page
-            THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'machine']]) END);
+    RETURN pawl_api._page(items, page, 'machine');
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.list_machines(jsonb) IS

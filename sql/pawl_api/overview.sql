@@ -1,5 +1,4 @@
--- What a console shows first. Everything is read by indexes and no further than a cap, so
--- that its cost does not grow with the tables.
+-- The first page of a console. It is read by indexes up to a limit, so that its cost does not grow with the tables.
 
 CREATE FUNCTION pawl_api._overview_work() RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -127,7 +126,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._overview_bulks() IS
-'internal: the operations that are under way; null where pawl_bulk is not installed';
+'internal: the operations in progress; null if pawl_bulk is not installed';
 
 CREATE FUNCTION pawl_api._overview_flows() RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

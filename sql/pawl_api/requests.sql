@@ -1,8 +1,8 @@
 -- How a request begins: with which token, as which role, with which scope. It is the
 -- first statement of the request's transaction.
 
--- Whose request it is, is known in memory: a setting could be set by any code that runs
--- in the session. These two are the owner's alone.
+-- The token of a request is in the backend's memory, because any code that runs in the session could change a setting.
+-- Only the owner may call these two.
 CREATE FUNCTION pawl_api._note_token(token uuid) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_api_note_token';
 COMMENT ON FUNCTION pawl_api._note_token(uuid) IS 'internal: this transaction is a request of this token';
@@ -11,7 +11,7 @@ LANGUAGE c STABLE PARALLEL RESTRICTED STRICT AS 'MODULE_PATHNAME', 'pawl_api_not
 COMMENT ON FUNCTION pawl_api._noted_token() IS
 'internal: the token whose request this transaction is; null: it is none';
 
--- A token's use is written down to the minute, where that can be written, and never waited for.
+-- The last use of a token is stored to the minute, if the database is writable, without waiting for a lock.
 CREATE FUNCTION pawl_api._login(kind text, digest bytea, scope text, OUT token uuid, OUT role name, OUT person text,
     OUT scopes text[], OUT expires_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
@@ -134,7 +134,7 @@ AS $function$
         WHERE a.token = pawl_api._token_of_request() AND a.key = _keep_answer.key
 $function$;
 COMMENT ON FUNCTION pawl_api._keep_answer(text, jsonb) IS
-'internal: what a key is answered from now on; 42501: this session has begun no request';
+'internal: stores the answer of a key; 42501: this session has begun no request';
 
 CREATE FUNCTION pawl_api.once(key text, route text, arguments jsonb, body jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

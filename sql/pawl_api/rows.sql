@@ -1,4 +1,4 @@
--- Any row of an enforced table: where it is, where it was, where it may go, and off it goes.
+-- Any row of an enforced table: its state, its history, and events that can be fired.
 
 CREATE FUNCTION pawl_api._bound(relation text, state_column text) RETURNS pawl.binding
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -16,7 +16,7 @@ BEGIN
     RETURN b;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._bound(text, text) IS 'internal: the lifecycle of a table; 42704: it has none';
+COMMENT ON FUNCTION pawl_api._bound(text, text) IS 'internal: the binding of a table; 42704: it has none';
 
 -- A key is its text; of several columns a JSON array in their order or an object by their names.
 CREATE FUNCTION pawl_api._key(b pawl.binding, given text) RETURNS text[]

@@ -37,15 +37,12 @@ DECLARE
     after text[] := pawl_api._after(q, 2);
     page integer := pawl_api._limit(q);
     items jsonb;
-    last_one record;
 BEGIN
     PERFORM pawl_api._need_one('task', task);
-    SELECT coalesce(jsonb_agg(pawl_api._step(s) ORDER BY s.level, s.name), '[]') INTO items
+    SELECT jsonb_agg(pawl_api._step(s) ORDER BY s.level, s.name) INTO items
       FROM (SELECT s.* FROM pawl_dag.steps s WHERE s.task_uuid = task AND (after IS NULL
           OR (s.level, s.name) > (after[1]::integer, after[2])) ORDER BY s.level, s.name LIMIT page) s;
-    RETURN jsonb_build_object('items', items, 'next', CASE WHEN jsonb_array_length(items) = page
-        THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'level'],
-        items #>> ARRAY[(page - 1)::text, 'name']]) END);
+    RETURN pawl_api._page(items, page, 'level', 'name');
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.list_steps(jsonb) IS
@@ -96,12 +93,10 @@ DECLARE
     items jsonb;
 BEGIN
     PERFORM pawl_api._need_one('task', task);
-    SELECT coalesce(jsonb_agg(pawl_api._transition(l) ORDER BY l.sort_key), '[]') INTO items
+    SELECT jsonb_agg(pawl_api._transition(l) ORDER BY l.sort_key) INTO items
       FROM (SELECT l.* FROM pawl_dag.task_transitions_log l WHERE l.task_uuid = task AND l.sort_key > after
           ORDER BY l.sort_key LIMIT page) l;
-    RETURN jsonb_build_object('items', items, 'next',
-        CASE WHEN jsonb_array_length(items) = page
-            THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'sort_key']]) END);
+    RETURN pawl_api._page(items, page, 'sort_key');
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.task_transitions(jsonb) IS
@@ -150,7 +145,7 @@ Errors: P0002 no such task; 22023 task is not a uuid; 0A000 pawl_dag is not inst
 pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
 Example: SELECT pawl_api.task_context(''{"task": "01890000-0000-7000-8000-000000000001"}'')';
 
--- What operators do to a task. The answer is the task as it is then, and whether it moved.
+-- Functions for operators. They return the task as it is then, and whether it changed.
 CREATE FUNCTION pawl_api._operate_task(q jsonb, body jsonb, action text) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

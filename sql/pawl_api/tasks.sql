@@ -1,15 +1,15 @@
 -- Tasks and their steps (pawl_dag): lists, one task with all that belongs to it, what operators do.
 
+-- These two are called for each row, so they name what they call with its schema instead of setting a search_path.
 CREATE FUNCTION pawl_api._task(t record) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    RETURN jsonb_build_object('task_uuid', t.task_uuid, 'template_uuid', t.template_uuid, 'namespace', t.namespace,
-        'name', t.name, 'version', t.version,
+    RETURN pg_catalog.jsonb_build_object('task_uuid', t.task_uuid, 'template_uuid', t.template_uuid,
+        'namespace', t.namespace, 'name', t.name, 'version', t.version,
         'state', t.state, 'priority', t.priority, 'identity_key', t.identity_key, 'correlation_id', t.correlation_id,
-        'steps', jsonb_build_object('total', t.steps_total, 'blocked', t.steps_blocked, 'ready', t.steps_ready,
-            'in_flight', t.steps_in_flight,
+        'steps', pg_catalog.jsonb_build_object('total', t.steps_total, 'blocked', t.steps_blocked,
+            'ready', t.steps_ready, 'in_flight', t.steps_in_flight,
             'waiting', t.steps_waiting, 'failed', t.steps_failed, 'satisfied', t.steps_satisfied, 'cancelled',
             t.steps_cancelled),
         'created_at', t.created_at, 'entered_at', t.entered_at, 'deadline_at', t.deadline_at, 'completed_at',
@@ -20,11 +20,10 @@ COMMENT ON FUNCTION pawl_api._task(record) IS 'internal: a task as lists show it
 
 CREATE FUNCTION pawl_api._step(s record) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    RETURN jsonb_build_object('step_uuid', s.step_uuid, 'task_uuid', s.task_uuid, 'name', s.name, 'state', s.state,
-        'handler', s.handler, 'level', s.level,
+    RETURN pg_catalog.jsonb_build_object('step_uuid', s.step_uuid, 'task_uuid', s.task_uuid, 'name', s.name,
+        'state', s.state, 'handler', s.handler, 'level', s.level,
         'attempts', s.attempts, 'max_attempts', s.max_attempts, 'retryable', s.retryable, 'permanent', s.permanent,
         'optional', s.optional,
         'worker', s.worker_uuid, 'lease_until', s.lease_until, 'next_retry_at', s.next_retry_at, 'last_attempted_at',

@@ -10,18 +10,15 @@ DECLARE
     items jsonb;
 BEGIN
     PERFORM pawl_api._need('pawl_dag');
-    SELECT coalesce(
-        jsonb_agg(jsonb_build_object('namespace', t.namespace, 'name', t.name, 'version', t.version, 'template_uuid',
-            t.template_uuid, 'description', t.description,
-               'steps', t.steps_total, 'created_at', t.created_at) ORDER BY t.namespace, t.name, t.version), '[]')
+    SELECT jsonb_agg(jsonb_build_object('namespace', t.namespace, 'name', t.name, 'version', t.version,
+            'template_uuid', t.template_uuid, 'description', t.description, 'steps', t.steps_total,
+            'created_at', t.created_at) ORDER BY t.namespace, t.name, t.version)
         INTO items
       FROM (SELECT t.* FROM pawl_dag.templates t
           WHERE (after IS NULL OR (t.namespace, t.name, t.version) > (after[1], after[2], after[3]))
               AND (q ->> 'namespace' IS NULL OR t.namespace = q ->> 'namespace')
              ORDER BY t.namespace, t.name, t.version LIMIT page) t;
-    RETURN jsonb_build_object('items', items, 'next', CASE WHEN jsonb_array_length(items) = page
-        THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'namespace'],
-        items #>> ARRAY[(page - 1)::text, 'name'], items #>> ARRAY[(page - 1)::text, 'version']]) END);
+    RETURN pawl_api._page(items, page, 'namespace', 'name', 'version');
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.list_templates(jsonb) IS
@@ -67,21 +64,18 @@ DECLARE
     items jsonb;
 BEGIN
     PERFORM pawl_api._need('pawl_dag');
-    SELECT coalesce(
-        jsonb_agg(jsonb_build_object('entry_uuid', d.entry_uuid, 'task_uuid', d.task_uuid, 'template',
-            (SELECT t.name FROM pawl_dag.tasks t WHERE t.task_uuid = d.task_uuid),
-               'original_state', d.original_state, 'reason', d.reason, 'dlq_timestamp', d.dlq_timestamp,
-               'resolution_status', d.resolution_status,
-               'resolution_timestamp', d.resolution_timestamp, 'resolution_notes', d.resolution_notes, 'resolved_by',
-            d.resolved_by) ORDER BY d.dlq_timestamp DESC, d.entry_uuid DESC), '[]') INTO items
+    SELECT jsonb_agg(jsonb_build_object('entry_uuid', d.entry_uuid, 'task_uuid', d.task_uuid,
+            'template', (SELECT t.name FROM pawl_dag.tasks t WHERE t.task_uuid = d.task_uuid),
+            'original_state', d.original_state, 'reason', d.reason, 'dlq_timestamp', d.dlq_timestamp,
+            'resolution_status', d.resolution_status, 'resolution_timestamp', d.resolution_timestamp,
+            'resolution_notes', d.resolution_notes, 'resolved_by', d.resolved_by)
+            ORDER BY d.dlq_timestamp DESC, d.entry_uuid DESC) INTO items
       FROM (SELECT d.* FROM pawl_dag.dlq d
              WHERE (after IS NULL OR (d.dlq_timestamp, d.entry_uuid) < (after[1]::timestamptz, after[2]::uuid))
                AND (q ->> 'status' IS NULL OR d.resolution_status = q ->> 'status')
                AND (q ->> 'reason' IS NULL OR d.reason = q ->> 'reason')
              ORDER BY d.dlq_timestamp DESC, d.entry_uuid DESC LIMIT page) d;
-    RETURN jsonb_build_object('items', items, 'next', CASE WHEN jsonb_array_length(items) = page
-        THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'dlq_timestamp'],
-        items #>> ARRAY[(page - 1)::text, 'entry_uuid']]) END);
+    RETURN pawl_api._page(items, page, 'dlq_timestamp', 'entry_uuid');
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.list_dlq(jsonb) IS

@@ -62,7 +62,9 @@ DECLARE
     found_one pg_roles;
 BEGIN
     SELECT r.* INTO found_one FROM pg_roles r WHERE r.rolname = role;
-    IF NOT FOUND THEN
+    IF role IS NULL THEN
+        PERFORM pawl.raise('22004', 'role must not be null');
+    ELSIF NOT FOUND THEN
         PERFORM pawl.raise('42704', format('there is no role "%s"', role), NULL,
             format('create role %I nologin in role pawl_reader', role));
     ELSIF found_one.rolsuper THEN
@@ -79,7 +81,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._token_role(name, text, text[]) IS
-'internal: rejects invalid roles, persons and scopes of tokens (42704, 42501, 22023)';
+'internal: rejects invalid roles, persons and scopes of tokens (22004, 42704, 42501, 22023)';
 
 CREATE FUNCTION pawl_api.create_token(role name, person text, scopes text[] DEFAULT '{read}',
         valid interval DEFAULT NULL, note text DEFAULT NULL) RETURNS text
@@ -102,8 +104,8 @@ COMMENT ON FUNCTION pawl_api.create_token(name, text, text[], interval, text) IS
 'Creates a token for the HTTP API and returns it, this once.
 role: the role of its requests. person: the name of its user. scopes: read, operate; default read. valid: how long;
 default null: until revoked. note: a text; default null.
-Errors: 42704 no such role; 42501 a superuser, or pawl_authenticator is not a member of the role; 22023 invalid
-person or scopes. Privileges: pawl_admin.
+Errors: 22004 role is null; 42704 no such role; 42501 a superuser, or pawl_authenticator is not a member of the role;
+22023 invalid person or scopes. Privileges: pawl_admin.
 Example: SELECT pawl_api.create_token(''pawl_reader'', ''Ada'')';
 
 CREATE FUNCTION pawl_api.accept_certificate(fingerprint text, role name, person text, scopes text[] DEFAULT '{read}',
@@ -131,8 +133,9 @@ COMMENT ON FUNCTION pawl_api.accept_certificate(text, name, text, text[], interv
 must trust the authority that signed it.
 fingerprint: SHA-256, 64 hexadecimal digits. role: the role of its requests. person: the name of its user. scopes:
 read, operate; default read. valid: how long; default null: until revoked. note: a text; default null.
-Errors: 23505 it is already accepted; 22023 an invalid fingerprint, person or scopes; 42704 no such role; 42501 a
-superuser, or pawl_authenticator is not a member of the role. Privileges: pawl_admin.
+Errors: 23505 it is already accepted; 22023 an invalid fingerprint, person or scopes;
+22004 role is null; 42704 no such role;
+42501 a superuser, or pawl_authenticator is not a member of the role. Privileges: pawl_admin.
 Example: SELECT pawl_api.accept_certificate(repeat(''ab'', 32), ''pawl_reader'', ''Ada'')';
 
 CREATE FUNCTION pawl_api.revoke_token(token uuid) RETURNS boolean

@@ -32,7 +32,7 @@ BEGIN
     RETURN pawl_bulk.seal(operation, input_error, checksum);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._end_upload(uuid, text, text) IS 'internal: the file has come to its end';
+COMMENT ON FUNCTION pawl_api._end_upload(uuid, text, text) IS 'internal: ends an upload whose file was read completely';
 
 -- Validates what was uploaded in this transaction, which is rolled back afterwards. Nothing else is touched.
 CREATE FUNCTION pawl_api._validate_upload(operation uuid) RETURNS jsonb
@@ -62,4 +62,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._validate_upload(uuid) IS
-'internal: what validation says of an upload; the first 1,000 errors';
+'internal: the first 1,000 errors of the validation of an upload';

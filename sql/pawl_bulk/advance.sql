@@ -1,5 +1,5 @@
--- The duty that advances operations. Any number of sessions can call it: an operation that one works on is left out by
--- the others.
+-- The duty that advances operations. Any number of sessions can call it; each skips operations that another one works
+-- on.
 
 CREATE FUNCTION pawl_bulk._fail(operation uuid, message text, event text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -12,7 +12,7 @@ BEGIN
     PERFORM set_config('pawl.event', '', true);
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._fail(uuid, text, text) IS 'internal: ends an operation that cannot go on';
+COMMENT ON FUNCTION pawl_bulk._fail(uuid, text, text) IS 'internal: ends an operation that cannot continue';
 
 CREATE FUNCTION pawl_bulk._finish(o pawl_bulk.operations) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -31,11 +31,10 @@ BEGIN
     RETURN 1;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._finish(pawl_bulk.operations) IS
-'internal: ends an operation whose rows all have their outcome';
+COMMENT ON FUNCTION pawl_bulk._finish(pawl_bulk.operations) IS 'internal: ends an operation whose rows have all ended';
 
--- What lacked time or memory, or was lost with its session, gets a tenth of the rows, and
--- a tenth of that, until one is alone.
+-- Rows that ran out of time or memory, or whose session was lost, are tried again in tenths, and tenths of these, until
+-- one row is alone.
 CREATE FUNCTION pawl_bulk._rows_at_once(trouble pawl_bulk.troubles, batch integer) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -89,14 +88,14 @@ BEGIN
     WHILE validate LOOP
         rows := pawl_bulk._validate_block(o.operation, least(size, batch - did::integer), patient, first_row);
         did := did + rows;
-        -- of rows that run out of time, or end their session, it is to be known which one did
+        -- which row ran out of time or ended its session must be known
         EXIT WHEN rows = 0 OR did >= batch OR trouble.sqlstate ~ '^57' OR first_row IS NOT NULL;
     END LOOP;
-    -- what was to be validated was validated by another session meanwhile
+    -- another session has validated it meanwhile
     IF did = 0 AND (first_row IS NOT NULL OR NOT validate AND o.validated_through = 0) THEN
         RETURN 0;
     END IF;
-    -- blocks that others work on are theirs: the operation goes on when they are done
+    -- other sessions work on the remaining blocks: the operation continues when they are done
     IF did = 0 AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = o.operation) THEN
         IF o.input_error IS NULL THEN
             UPDATE pawl_bulk.operations x SET status = 'Running' WHERE x.operation = o.operation;
@@ -109,9 +108,9 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._advance_one(pawl_bulk.operations, integer, pawl_bulk.troubles, boolean, bigint) IS
-'internal: does the next thing for an operation and returns how much; validate: users'' functions may be called';
+'internal: does the next part of an operation and returns how much; validate: users'' functions may be called';
 
--- Null: another session has it.
+-- Null: another session has locked it.
 CREATE FUNCTION pawl_bulk._advance_candidate(candidate uuid, batch integer, validate boolean,
         first_row bigint DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -135,13 +134,12 @@ BEGIN
     IF trouble.operation IS NOT NULL THEN
         PERFORM pawl_bulk._ease(candidate);
     END IF;
-    -- others validate: they are done soon
+    -- other sessions are validating
     RETURN CASE WHEN did = 0 AND o.status = 'Validating' AND o.paused_at IS NULL THEN -1 ELSE did END;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._advance_candidate(uuid, integer, boolean, bigint) IS
-'internal: does the next thing for an operation and returns how much; null: another session has it; -1: others
-validate';
+'internal: does the next part of an operation and returns how much; null: another session has it; -1: others validate';
 
 -- After a rollback. What was alone, and ran out of time or lost its session once more, is not tried again: the row
 -- fails, or the operation where it is the metadata. attempt null: it is not on record
@@ -180,15 +178,15 @@ BEGIN
             END IF;
         END IF;
     EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-        -- it cannot even fail: it stays in trouble
+        -- it cannot be failed either: it stays in troubles
         RAISE WARNING 'operation % cannot advance: %', candidate, SQLERRM;
     END;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._met(uuid, text, text, pawl_bulk.validation_attempts) IS
-'internal: an error that an operation was moved on with';
+'internal: an error of the duty in an operation';
 
--- validate: operations whose metadata or rows are to be validated are moved on as well.
+-- validate: also advances operations whose metadata or rows are to be validated.
 CREATE FUNCTION pawl_bulk._advance(batch integer, validate boolean, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -240,7 +238,7 @@ BEGIN
             IF pawl_bulk._ends_duty(SQLSTATE) THEN
                 RAISE;
             ELSIF SQLSTATE = '57014' THEN
-                -- the time of this call is over: what it did is undone, and the others have the next one
+                -- the time of this call is over: what it did is undone, and the others are tried by the next one
                 done := 0;
                 next_at := clock_timestamp();
                 PERFORM pawl_bulk._met(candidate, SQLSTATE, SQLERRM);
@@ -251,7 +249,7 @@ BEGIN
     next_at := least(next_at, (SELECT min(t.again_at) FROM pawl_bulk.troubles t WHERE t.again_at > clock_timestamp()));
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._advance(integer, boolean) IS 'internal: moves operations on, as pawl_bulk.advance does';
+COMMENT ON FUNCTION pawl_bulk._advance(integer, boolean) IS 'internal: advances operations, as pawl_bulk.advance does';
 
 CREATE FUNCTION pawl_bulk.advance(batch integer DEFAULT 10000, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -1,14 +1,14 @@
--- Plain SQL is validated as what functions write. Which columns each role can write
--- stands in grants.sql; here are the values.
+-- Plain SQL is checked like the functions. grants.sql says which columns each role can write; these triggers check the
+-- values.
 
--- The right of those who may cancel: asked of the current user, so functions of the owner have it.
+-- Whether the current user may cancel; functions of the owner may.
 CREATE FUNCTION pawl_bulk._operates() RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$ SELECT has_function_privilege(current_user, 'pawl_bulk.cancel(uuid)', 'EXECUTE') $function$;
 COMMENT ON FUNCTION pawl_bulk._operates() IS 'internal: the current user may do what operators do';
 
--- Work of SQL functions is theirs: it is begun and ended by roles that may run them.
+-- Only roles that may run SQL functions begin and end their work.
 CREATE FUNCTION pawl_bulk._runs_sql() RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE SECURITY INVOKER
 RETURN pg_catalog.has_function_privilege(CURRENT_USER, 'pawl_bulk.run_sql_rows(integer)', 'EXECUTE');
@@ -44,7 +44,7 @@ BEGIN
             'idempotency_key must have at least one character, file_name at most 200, created_by at most 100');
     END IF;
     PERFORM pawl_bulk._known_fields(NEW.dialect, '{delimiter,quote,header,map}', 'a dialect');
-    -- a dialect that cannot be is rejected here and not row by row
+    -- an impossible dialect is rejected here and not row by row
     PERFORM pawl_bulk.csv_fields('', coalesce(NEW.dialect ->> 'delimiter', ','), coalesce(NEW.dialect ->> 'quote', '"'))
         WHERE NEW.format = 'csv';
     NEW.track_row_data := d.track_row_data;
@@ -109,13 +109,13 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._operation_by_sql() IS
-'internal: what moves an operation has the right and the reason to; PW003, 42501';
+'internal: rejects a change of status without the right or the reason for it; PW003, 42501';
 CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_bulk.operations FOR EACH ROW
     WHEN (OLD.status IS DISTINCT FROM NEW.status OR OLD.paused_at IS DISTINCT FROM NEW.paused_at
         OR OLD.error_message IS DISTINCT FROM NEW.error_message)
     EXECUTE FUNCTION pawl_bulk._operation_by_sql();
 
--- A record that rests is as it was when it came to rest; tries are counted one by one.
+-- A record at rest does not change; tries are counted one by one.
 CREATE FUNCTION pawl_bulk._record_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -145,7 +145,8 @@ COMMENT ON FUNCTION pawl_bulk._record_by_sql() IS
 -- (src/packs/bulk/row_triggers.cpp), and rejects lists of events.
 CREATE FUNCTION pawl_bulk._record_written() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_bulk_record_written';
-COMMENT ON FUNCTION pawl_bulk._record_written() IS 'internal: the checks of an updated record, and what it remembers';
+COMMENT ON FUNCTION pawl_bulk._record_written() IS
+'internal: checks an updated record, and sets the columns about its state';
 CREATE TRIGGER written BEFORE UPDATE ON pawl_bulk.records
     FOR EACH ROW EXECUTE FUNCTION pawl_bulk._record_written();
 
@@ -235,16 +236,16 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._work_by_sql() IS
-'internal: what changes the times of work may do so, and work of SQL functions is not claimed; 22023, 42501, 55000';
+'internal: rejects changes of times of work without the right, and claims of SQL functions; 22023, 42501, 55000';
 -- Calls the function above and pawl_bulk._work_taken for rows that need them (src/packs/bulk/row_triggers.cpp), and
 -- rejects lists of events.
 CREATE FUNCTION pawl_bulk._work_written() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_bulk_work_written';
-COMMENT ON FUNCTION pawl_bulk._work_written() IS 'internal: the checks of updated work, and what it remembers';
+COMMENT ON FUNCTION pawl_bulk._work_written() IS 'internal: checks updated work, and sets the columns about its state';
 CREATE TRIGGER written BEFORE UPDATE ON pawl_bulk.work
     FOR EACH ROW EXECUTE FUNCTION pawl_bulk._work_written();
 
--- A notice says what became of it when it is reported; when it is tried again follows from the tries.
+-- The outcome of a notice is set when it is reported; the time of its next try follows from the tries.
 CREATE FUNCTION pawl_bulk._notice_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -274,12 +275,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._notice_by_sql() IS
-'internal: stamps notices that end, and rejects changes that no function makes; 42501, 55000';
+'internal: sets the times of notices that end, and rejects changes that no function makes; 42501, 55000';
 CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_bulk.notices FOR EACH ROW
     WHEN ((OLD.state, OLD.message, OLD.tries, OLD.due) IS DISTINCT FROM (NEW.state, NEW.message, NEW.tries, NEW.due))
     EXECUTE FUNCTION pawl_bulk._notice_by_sql();
 
--- A lease that is over ends by pawl.reap, which all may call.
+-- pawl.reap ends an expired lease, and every role may call it.
 CREATE FUNCTION pawl_bulk._sql_notice_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -304,7 +305,7 @@ CREATE TRIGGER by_sql_function BEFORE UPDATE ON pawl_bulk.notices FOR EACH ROW
     WHEN (NEW.channel = 'sql' AND (OLD.state = 'leased' OR NEW.state = 'leased') AND NOT pawl_bulk._runs_sql())
     EXECUTE FUNCTION pawl_bulk._sql_notice_by_sql();
 
--- Work is that of an active record, or a block of valid rows of an operation that runs.
+-- Work belongs to an active record, or to a block of valid rows of a running operation.
 CREATE FUNCTION pawl_bulk._work_came() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -334,11 +335,11 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._work_came() IS 'internal: rejects work that is of no record; PW003';
+COMMENT ON FUNCTION pawl_bulk._work_came() IS 'internal: rejects work that belongs to no record; PW003';
 CREATE TRIGGER came AFTER INSERT ON pawl_bulk.work REFERENCING NEW TABLE AS new_work
     FOR EACH STATEMENT WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._work_came();
 
--- Runs are put on record by the session that makes them, and changed there, or when they are lost.
+-- A run is inserted by its session, and changed by it, or when it is lost.
 CREATE FUNCTION pawl_bulk._run_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

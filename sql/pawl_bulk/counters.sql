@@ -1,7 +1,7 @@
 -- Counters without lock waits: each statement appends what it changed, a sum reads them, a duty folds them.
 
--- A session that inserts records of an operation holds it; one that changes or pauses it waits for them. Locked before
--- any row, so that the two never wait for each other in a circle.
+-- A session that inserts records of an operation locks it in shared mode; one that changes or pauses it waits for
+-- these. This lock comes before all row locks, so the two cannot deadlock.
 CREATE FUNCTION pawl_bulk._lock_key(operation uuid) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 RETURN pg_catalog.hashtextextended('pawl_bulk' || operation::text, 0);
@@ -15,7 +15,7 @@ AS $function$
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(pawl_bulk._lock_key(u.operation))
        FROM (SELECT DISTINCT o AS operation FROM unnest(operations) o ORDER BY o) u;
-    -- an old snapshot does not see what was decided before the lock came, but this lock finds out
+    -- an old snapshot does not see what was decided while it waited for the lock; locking the row finds out
     IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
         PERFORM FROM pawl_bulk.operations o WHERE o.operation = ANY (operations) ORDER BY o.operation FOR SHARE;
     END IF;
@@ -60,7 +60,7 @@ Returns done (entries that were added up) and next_at (when to call it again).
 Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT * FROM pawl_bulk.fold_counters()';
 
--- Validation records come while their operation is validated, for rows of its input.
+-- Validation records are inserted while their operation is validated, for rows of its input.
 CREATE FUNCTION pawl_bulk._validations_came() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -99,11 +99,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._validations_came() IS
-'internal: counts validation records and tells of those that failed';
+'internal: counts validation records, and writes events about those that failed';
 CREATE TRIGGER counted AFTER INSERT ON pawl_bulk.validations REFERENCING NEW TABLE AS new_validations
     FOR EACH STATEMENT WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._validations_came();
 
--- What is written once: validation records, histories, signals, events. They go with their operation only.
+-- Rows that are written once (validation records, histories, signals, events) are deleted only with their operation.
 CREATE FUNCTION pawl_bulk._immutable() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

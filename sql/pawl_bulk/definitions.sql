@@ -1,4 +1,5 @@
--- Definitions: what an operation does with each row. Versioned; an operation keeps to the version it was created with.
+-- Definitions: what an operation does with each row. They have versions; an operation keeps the version that it was
+-- created with.
 
 CREATE TABLE pawl_bulk.definitions (
     name text COLLATE "C" NOT NULL CHECK (name <> '' AND pg_catalog.length(name) <= 100),

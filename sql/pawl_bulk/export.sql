@@ -1,6 +1,6 @@
 -- Results: a COPY command to be run, so that any number of rows is streamed from one snapshot.
 
--- What a spreadsheet would take for a formula is made a text.
+-- Makes a text of what a spreadsheet would take for a formula.
 CREATE FUNCTION pawl_bulk.csv_cell(value text, neutralise boolean DEFAULT true) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 RETURN CASE WHEN neutralise
@@ -43,7 +43,7 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._data_fields(pawl_bulk.operations) IS
 'internal: the fields of the rows: the columns of the CSV, or what the first thousand rows have';
 
--- What a malformed row has, as far as it can be told apart: nothing of it is lost.
+-- The fields of a malformed row, as far as they can be told apart: nothing of it is lost.
 CREATE FUNCTION pawl_bulk._cells(raw text, fields text[], delimiter text, quote text) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -85,6 +85,57 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._other_name(text, text[], text[]) IS
 'internal: what a field is called beside the columns of the report';
 
+-- The data of an exported row, as a join. It is read once for each row: without OFFSET 0 the planner would repeat it
+-- for every field.
+CREATE FUNCTION pawl_bulk._export_data(o pawl_bulk.operations, format text, fields text[]) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    RETURN pg_catalog.format(' LEFT JOIN LATERAL (SELECT coalesce(CASE WHEN i.problem IS NOT NULL THEN NULL '
+        'WHEN jsonb_typeof(i.data) = ''object'' THEN i.data ELSE %s END%s) AS data'
+            || ' FROM pawl_bulk.input i WHERE i.operation = %L AND i.row_number = l.row_number OFFSET 0) d ON true',
+        CASE o.format WHEN 'csv' THEN pg_catalog.format('pawl_bulk.csv_row(i.raw, %L::text[], %L, %L)', o.columns,
+            coalesce(o.dialect ->> 'delimiter', ','), coalesce(o.dialect ->> 'quote', '"'))
+                      ELSE 'pawl_bulk._json(i.raw)' END,
+        CASE format WHEN 'csv' THEN pg_catalog.format(', pawl_bulk._cells(coalesce(i.raw, i.data::text), '
+        '%L::text[], %L, %L)', fields, coalesce(o.dialect ->> 'delimiter', ','),
+            CASE o.format WHEN 'csv' THEN coalesce(o.dialect ->> 'quote', '"') END) ELSE '' END,
+        o.operation);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._export_data(pawl_bulk.operations, text, text[]) IS
+'internal: the join that reads the data of exported rows';
+
+CREATE FUNCTION pawl_bulk._export_json(o pawl_bulk.operations, mode text, filter text, own_data text) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    query text;
+BEGIN
+    query := CASE mode
+        WHEN 'data' THEN 'coalesce(d.data, pg_catalog.to_jsonb(l.raw))'
+        ELSE 'pg_catalog.jsonb_build_object(''rowNumber'', l.row_number, ''rowId'', l.row_id, ''state'', l.state, '
+            '''stepName'', l.step_name, ''stepIndex'', l.step_index,'
+          || ' ''errorType'', l.error_type, ''errorMessage'', l.error_message, ''errors'', l.errors, '
+              '''retryAttempt'', l.retry_attempt, ''createdAt'', l.created_at,'
+          || ' ''completedAt'', l.completed_at, ''data'', '
+          || CASE WHEN o.track_row_data THEN 'd.data' ELSE 'NULL' END || ', ''raw'', l.raw)' END;
+    -- an array with a row a line; no line of it has a byte 1 or 2, so COPY changes nothing
+    RETURN format(
+        $command$COPY (SELECT CASE WHEN n = 1 THEN '[' ELSE ',' END || line
+                FROM (SELECT row_number() OVER () AS n, line FROM (SELECT (%s)::text AS line
+                    FROM pawl_bulk.latest_records l%s WHERE %s ORDER BY l.row_number) y) x
+                UNION ALL SELECT CASE WHEN EXISTS (SELECT FROM pawl_bulk.latest_records l WHERE %s) THEN ']'
+                    ELSE '[]' END)
+            TO STDOUT (FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02')$command$,
+        query, own_data, filter, filter);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._export_json(pawl_bulk.operations, text, text, text) IS
+'internal: the COPY command of an export as JSON';
+
 CREATE FUNCTION pawl_bulk.export_command(operation uuid, mode text DEFAULT 'report', format text DEFAULT 'csv',
     states text[] DEFAULT NULL, error_types text[] DEFAULT NULL,
     steps text[] DEFAULT NULL, rows bigint[] DEFAULT NULL, neutralise boolean DEFAULT true) RETURNS text
@@ -117,17 +168,7 @@ BEGIN
         IF fields = '{}' AND mode = 'data' THEN
             fields := '{row}';
         END IF;
-        -- read once a row: what is not kept apart by OFFSET 0 is put into every field that is taken from it
-        own_data := pg_catalog.format(' LEFT JOIN LATERAL (SELECT coalesce(CASE WHEN i.problem IS NOT NULL THEN NULL '
-            'WHEN jsonb_typeof(i.data) = ''object'' THEN i.data ELSE %s END%s) AS data'
-                || ' FROM pawl_bulk.input i WHERE i.operation = %L AND i.row_number = l.row_number OFFSET 0) d ON true',
-            CASE o.format WHEN 'csv' THEN pg_catalog.format('pawl_bulk.csv_row(i.raw, %L::text[], %L, %L)', o.columns,
-                coalesce(o.dialect ->> 'delimiter', ','), coalesce(o.dialect ->> 'quote', '"'))
-                          ELSE 'pawl_bulk._json(i.raw)' END,
-            CASE format WHEN 'csv' THEN pg_catalog.format(', pawl_bulk._cells(coalesce(i.raw, i.data::text), '
-            '%L::text[], %L, %L)', fields, coalesce(o.dialect ->> 'delimiter', ','),
-                CASE o.format WHEN 'csv' THEN coalesce(o.dialect ->> 'quote', '"') END) ELSE '' END,
-            operation);
+        own_data := pawl_bulk._export_data(o, format, fields);
     END IF;
     filter := pg_catalog.format('l.operation = %L', operation)
         || coalesce(' AND l.state = ANY (' || quote_literal(states) || ')', '')
@@ -135,23 +176,7 @@ BEGIN
         || coalesce(' AND l.step_name = ANY (' || quote_literal(steps) || ')', '')
         || coalesce(' AND l.row_number = ANY (' || quote_literal(rows) || ')', '');
     IF format = 'json' THEN
-        query := CASE mode
-            WHEN 'data' THEN 'coalesce(d.data, pg_catalog.to_jsonb(l.raw))'
-            ELSE 'pg_catalog.jsonb_build_object(''rowNumber'', l.row_number, ''rowId'', l.row_id, ''state'', l.state, '
-                '''stepName'', l.step_name, ''stepIndex'', l.step_index,'
-              || ' ''errorType'', l.error_type, ''errorMessage'', l.error_message, ''errors'', l.errors, '
-                  '''retryAttempt'', l.retry_attempt, ''createdAt'', l.created_at,'
-              || ' ''completedAt'', l.completed_at, ''data'', '
-              || CASE WHEN o.track_row_data THEN 'd.data' ELSE 'NULL' END || ', ''raw'', l.raw)' END;
-        -- an array with a row a line; no line of it has a byte 1 or 2, so COPY changes nothing
-        RETURN pg_catalog.format(
-            $command$COPY (SELECT CASE WHEN n = 1 THEN '[' ELSE ',' END || line
-                    FROM (SELECT row_number() OVER () AS n, line FROM (SELECT (%s)::text AS line
-                        FROM pawl_bulk.latest_records l%s WHERE %s ORDER BY l.row_number) y) x
-                    UNION ALL SELECT CASE WHEN EXISTS (SELECT FROM pawl_bulk.latest_records l WHERE %s) THEN ']'
-                        ELSE '[]' END)
-                TO STDOUT (FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02')$command$,
-            query, own_data, filter, filter);
+        RETURN pawl_bulk._export_json(o, mode, filter, own_data);
     END IF;
     IF cardinality(fields) + (CASE mode WHEN 'report' THEN cardinality(own) ELSE 0 END) > 1600 THEN
         PERFORM pawl.raise('54011', pg_catalog.format('operation %s has %s fields', operation, cardinality(fields)),

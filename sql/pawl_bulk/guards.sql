@@ -1,4 +1,4 @@
--- What operations ask before they let themselves be moved, and the sums that answer.
+-- The guards of operations, and the sums that they read.
 
 CREATE FUNCTION pawl_bulk._sums(operation uuid, OUT validated bigint, OUT successful bigint, OUT failed bigint)
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER

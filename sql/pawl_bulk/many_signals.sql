@@ -1,6 +1,6 @@
 -- Many signals in one statement.
 
--- What becomes of signals whose keys are locked and all different: each key's record and work, as they are now, say it.
+-- The answers to signals whose keys are locked and all different, decided by each key's record and work.
 CREATE FUNCTION pawl_bulk._check_signals(operation uuid, keys text[], attempts integer[], OUT answers text[],
     OUT numbers bigint[], OUT steps integer[])
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -1,4 +1,4 @@
--- Notices: targets are told of an operation at least once, outside of the transaction that the notice is about.
+-- Notices tell targets about an operation at least once, outside of the transaction that they are about.
 
 CREATE TABLE pawl_bulk.notices (
     operation uuid NOT NULL,
@@ -13,7 +13,7 @@ CREATE TABLE pawl_bulk.notices (
     message text,
     created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     ended_at timestamptz,
-    -- kept by pawl
+    -- maintained by pawl
     tries integer NOT NULL DEFAULT 0,
     worker text COLLATE "C",
     lease_until timestamptz,

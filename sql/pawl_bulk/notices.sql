@@ -14,10 +14,10 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._end_notice(pawl_bulk.notices, text) IS
-'internal: what came of a try to deliver a notice; null: it went well';
+'internal: records the result of a delivery of a notice; null: it succeeded';
 
 -- Calls the function of a notice, which the role that submitted the operation named; returns the error, or null. The
--- function belongs to a role whose handlers are run as well, and the submitter has EXECUTE on it.
+-- function must belong to a role whose handlers are run too, and the submitter must have EXECUTE on it.
 CREATE FUNCTION pawl_bulk._deliver(n pawl_bulk.notices, patient boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -109,8 +109,7 @@ DECLARE
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
     held pawl_bulk.notices;
 BEGIN
-    -- for as long as this transaction lives the row is locked and the lease long;
-    -- whatever ends it brings the short one back
+    -- until this transaction ends, the row is locked and the lease is long; a rollback brings the short lease back
     PERFORM set_config('pawl.processor', worker, true);
     UPDATE pawl_bulk.notices x SET lease_until = clock_timestamp() + interval '1 day'
      WHERE x.operation = (n ->> 'operation')::uuid AND x.notice = (n ->> 'notice')::uuid AND x.state = 'leased'
@@ -125,7 +124,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._deliver_taken(jsonb, text) IS
-'internal: delivers a notice that was taken in an earlier transaction; 0: it is lost';
+'internal: delivers a notice that was claimed in an earlier transaction; 0: it is lost';
 
 CREATE PROCEDURE pawl_bulk.work_sql_notices(batch integer DEFAULT 100, lease interval DEFAULT NULL,
     INOUT done bigint DEFAULT NULL, INOUT wait_ms integer DEFAULT NULL)
@@ -134,7 +133,7 @@ AS $function$
 DECLARE
     delivered integer;
 BEGIN
-    -- it commits, so it can set nothing for its whole run
+    -- it commits, so it cannot have settings for its whole run
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     PERFORM pawl.check_batch(batch, 10000), pawl.check_lease(lease);
     CALL pawl.claim_and_run('SELECT pawl_bulk._take_notice($1, $2)', 'SELECT pawl_bulk._deliver_taken($1, $2)',

@@ -1,4 +1,4 @@
--- An operation is picked up: its metadata is checked, and its valid rows get their records or are laid out in blocks.
+-- Opens an operation: its metadata is checked, and its valid rows get their records or are divided into blocks.
 
 CREATE FUNCTION pawl_bulk._operation_errors(o pawl_bulk.operations, patient boolean) RETURNS text[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -51,7 +51,7 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._pick_up(pawl_bulk.operations, boolean) IS
 'internal: begins an operation, or a retry of one';
 
--- Looked at and not believed: workers may call it.
+-- It checks everything itself, because workers may call it.
 CREATE FUNCTION pawl_bulk._opened(operation uuid, through bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -88,8 +88,8 @@ COMMENT ON FUNCTION pawl_bulk._opened(uuid, bigint) IS
 'internal: the valid rows up to this number have their records, or are in blocks; 55000: one has none, or there '
 'is no such row';
 
--- Valid rows that a SQL function begins with are laid out in blocks: it makes their records when it comes to them.
--- SECURITY DEFINER, and it reads the operation itself: no role inserts work.
+-- Valid rows whose first step is a SQL function are divided into blocks, and get their records when they are run.
+-- SECURITY DEFINER, and it reads the operation itself, because no role inserts work.
 CREATE FUNCTION pawl_bulk._lay_blocks(operation uuid, batch integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -157,7 +157,7 @@ BEGIN
     IF opened = 0 THEN
         RETURN 0;
     END IF;
-    -- an insert that minds conflicts costs a third more: only where records were made by hand
+    -- ON CONFLICT costs a third more, so only where records were made by hand
     IF EXISTS (SELECT FROM pawl_bulk.records r
             WHERE r.operation = o.operation AND r.row_number > o.opened_through AND r.row_number <= through) THEN
         INSERT INTO pawl_bulk.records (operation, row_number, step_index)

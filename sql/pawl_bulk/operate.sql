@@ -1,4 +1,4 @@
--- What operators do to an operation. Each is an UPDATE that could be written by hand; what follows hangs on the row.
+-- Functions for operators. Each is an UPDATE that could be written by hand; triggers write what follows.
 
 CREATE FUNCTION pawl_bulk._operation_of(operation uuid) RETURNS pawl_bulk.operations
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

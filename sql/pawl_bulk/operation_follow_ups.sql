@@ -1,4 +1,4 @@
--- What follows when an operation moves, is paused or goes on.
+-- What follows when an operation changes its status, is paused or is resumed.
 
 CREATE FUNCTION pawl_bulk._operation_entered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
@@ -33,7 +33,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._operation_entered() IS
-'internal: locks an operation that changes its state, and stamps it';
+'internal: locks an operation that changes its status, and sets its times';
 CREATE TRIGGER entered BEFORE UPDATE ON pawl_bulk.operations FOR EACH ROW
     WHEN (OLD.status IS DISTINCT FROM NEW.status OR OLD.paused_at IS DISTINCT FROM NEW.paused_at)
     EXECUTE FUNCTION pawl_bulk._operation_entered();
@@ -58,7 +58,7 @@ CREATE TRIGGER written BEFORE INSERT OR UPDATE OF notifications, notified_by ON 
     WHEN ((NEW.notifications IS NOT NULL OR NEW.notified_by IS NOT NULL) AND NOT pawl.restoring())
         EXECUTE FUNCTION pawl_bulk._notifications_written();
 
--- The targets of its notices. An element that is not a target is left out: the operation changes all the same.
+-- The targets of an operation's notices. An invalid element is left out, and does not stop the change.
 CREATE FUNCTION pawl_bulk._notify(o pawl_bulk.operations, event uuid, type text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -88,7 +88,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._notify(pawl_bulk.operations, uuid, text) IS
-'internal: the notices of an event, one a target that wants to hear of it';
+'internal: the notices of an event, one for each target that asked for it';
 
 CREATE FUNCTION pawl_bulk._operation_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER

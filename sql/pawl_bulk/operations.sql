@@ -1,6 +1,6 @@
--- Operations, the rows that came in, and what was found when they were checked. The operation comes first in every key,
--- so that an operation can live on any shard, whole. No foreign keys: a row of a million
--- would ask a million times for its operation.
+-- Operations, their input, and the results of its validation. The operation comes first in every key, so that an
+-- operation with all its rows can be on any shard. There are no foreign keys, because a million rows would look up
+-- their operation a million times.
 
 CREATE TABLE pawl_bulk.operations (
     operation uuid PRIMARY KEY DEFAULT pawl.uuid_v7(),
@@ -9,7 +9,7 @@ CREATE TABLE pawl_bulk.operations (
     status text COLLATE "C" NOT NULL DEFAULT 'Pending',
     metadata jsonb NOT NULL DEFAULT '{}',
     created_by text NOT NULL DEFAULT SESSION_USER CHECK (pg_catalog.length(created_by) <= 100),
-    -- the trace in which it was asked for
+    -- the trace in which it was submitted
     traceparent text COLLATE "C" DEFAULT nullif(pg_catalog.current_setting('pawl.traceparent', true), ''),
     tracestate text COLLATE "C" DEFAULT nullif(pg_catalog.current_setting('pawl.tracestate', true), ''),
     source text,

@@ -1,4 +1,4 @@
--- Which rows a SQL function gets: they are picked, and their records begun.
+-- Picks the rows for a SQL function, and begins their records.
 
 -- The next rows of one operation at one step: rows with work of their own, or a block (kind rows) from first_row to
 -- last_row. What other sessions have begun is left to them; rows of lost runs come later, and in smaller runs.
@@ -58,7 +58,7 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._pick_rows(integer, uuid, boolean) IS
 'internal: the next rows for a SQL function, locked if asked for; batch: how many can run together';
 
--- Workers insert and delete no work themselves. Looked at and not believed: each valid row has its record.
+-- Workers cannot insert and delete work themselves, so this checks that each valid row has its record.
 CREATE FUNCTION pawl_bulk._shrink_block(operation uuid, first_row bigint, through bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -95,7 +95,7 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._shrink_block(uuid, bigint, bigint) IS
 'internal: a block whose rows up to this one have ended, or have work of their own; 55000: they have not';
 
--- The work of records that are Running without any: rows of a block that are tried again.
+-- Work for records that are Running without any: rows of a block that are tried again.
 CREATE FUNCTION pawl_bulk._work_again(operation uuid, step_index integer, row_numbers bigint[]) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -115,8 +115,8 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._work_again(uuid, integer, bigint[]) IS
 'internal: gives records that run without work their work';
 
--- The records of a block, as many as fit into the batch: made, and Running at once. A session that does not go on
--- leaves them in their block, and they are run with it.
+-- Makes the records of a block, as many as fit into the batch, Running at once. If the session does not continue, they
+-- stay in their block, and are run with it.
 CREATE FUNCTION pawl_bulk._begin_block(operation uuid, first_row bigint, last_row bigint, batch integer,
     OUT numbers bigint[], OUT through bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -134,7 +134,7 @@ BEGIN
      WHERE v.operation = _begin_block.operation AND v.row_number BETWEEN first_row AND last_row
      ORDER BY v.row_number OFFSET batch - 1 LIMIT 1;
     through := coalesce(through, last_row);
-    -- an insert that minds conflicts costs a third more: only if another session inserted before
+    -- ON CONFLICT costs a third more, so only if another session inserted before
     IF EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = _begin_block.operation
             AND r.row_number BETWEEN first_row AND through AND r.step_index = 0) THEN
         INSERT INTO pawl_bulk.records (operation, row_number, step_index)
@@ -142,7 +142,7 @@ BEGIN
          WHERE v.operation = _begin_block.operation AND v.row_number BETWEEN first_row AND through
              AND v.state = 'Completed' ORDER BY v.row_number
         ON CONFLICT DO NOTHING;
-        -- what is Running by hand has no work of its own; it is run with its block
+        -- a record that was set to Running by hand has no work of its own; it is run with its block
         others := ARRAY(SELECT r.row_number FROM pawl_bulk.records r
                          WHERE r.operation = _begin_block.operation AND r.row_number BETWEEN first_row AND through
                              AND r.step_index = 0 AND r.state = 'Running'

@@ -1,7 +1,7 @@
 -- What follows from a state change of a record, however it was made, set-based, once a
 -- statement: its work, the next step, the counters.
 
--- What a record remembers of the state it enters, where the statement does not say.
+-- Sets the columns that a record stores about the state that it enters, where the statement does not.
 CREATE FUNCTION pawl_bulk._record_entered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -30,7 +30,8 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._record_entered() IS 'internal: what a record remembers of the state it enters';
+COMMENT ON FUNCTION pawl_bulk._record_entered() IS
+'internal: sets the columns of a record about the state that it enters';
 
 CREATE FUNCTION pawl_bulk._signal_key(pattern text, step_index integer, row_number bigint, data jsonb) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -95,9 +96,9 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._in_block(uuid, bigint, bigint) IS
-'internal: these rows are one block''s, or a part of it, and it is kept until the transaction ends';
+'internal: whether these rows are one block, or a part of it, which is locked until the transaction ends';
 
--- Records that come: each gets its work, and the key by which it is signalled.
+-- New records get their work, and the key by which they are signalled.
 CREATE FUNCTION pawl_bulk._records_began() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -130,7 +131,7 @@ BEGIN
     END IF;
     SELECT min(n.row_number) AS first_row, max(n.row_number) AS last_row, max(n.step_index) AS last_step,
         count(*) AS rows INTO span FROM new_records n;
-    -- what nearly every statement of run_sql_rows is: rows without a gap, which are walked through and not looked up
+    -- the usual case in run_sql_rows: rows without a gap, which are read in order and not looked up
     is_valid := cardinality(touched) = 1 AND span.last_step = 0 AND span.last_row - span.first_row = span.rows - 1
         AND span.rows = (SELECT count(*) FROM pawl_bulk.validations v WHERE v.operation = touched[1]
             AND v.row_number BETWEEN span.first_row AND span.last_row AND v.state = 'Completed');

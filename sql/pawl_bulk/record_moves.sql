@@ -1,7 +1,7 @@
 -- State changes of records. Functions get the rows as sets: transition tables are visible
 -- to the trigger's own function only.
 
--- Records that begin to wait: a check to be made, or a signal to come, which may have come already.
+-- Records that begin to wait: for a check to be made, or for a signal, which may have arrived already.
 CREATE FUNCTION pawl_bulk._records_wait() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -26,7 +26,7 @@ BEGIN
     IF FOUND THEN
         PERFORM pawl.raise('PW003', format('row %s cannot wait: its step is synchronous', rejected));
     END IF;
-    -- the keys before the work: the order of those who send signals
+    -- keys are locked before work, as senders of signals do
     PERFORM FROM pawl_bulk.signal_keys k
       WHERE (k.operation, k.key) IN (SELECT x.operation, x.key FROM new_records n
                  JOIN pawl_bulk.signal_keys x ON x.row_number = n.row_number AND x.operation = n.operation
@@ -78,9 +78,9 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._records_wait() IS 'internal: what records wait for that begin to wait';
+COMMENT ON FUNCTION pawl_bulk._records_wait() IS 'internal: creates the work of records that begin to wait';
 
--- Failed records that are reset by a retry: what they were is kept, and they are work again.
+-- Failed records that a retry resets: their values are kept in the history, and they get work again.
 CREATE FUNCTION pawl_bulk._records_reset() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -148,7 +148,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._records_reset() IS 'internal: the history and the work of records that a retry resets';
 
--- Records that come to rest: their work goes, the next step begins, the counters move.
+-- Records that come to rest: deletes their work, begins the next step, and counts them.
 CREATE FUNCTION pawl_bulk._records_rest() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -178,7 +178,7 @@ BEGIN
       INTO met FROM new_records n;
     IF EXISTS (SELECT FROM new_records n
         WHERE n.state = 'Running' AND (n.tries > 0 OR n.error_message IS NOT NULL)) THEN
-        -- a try that failed is reported by the worker that has the row
+        -- only the worker that has the row can report a failed try
         SELECT n.row_number, n.step_index INTO other FROM new_records n
           JOIN old_records r ON r.operation = n.operation AND r.row_number = n.row_number
               AND r.step_index = n.step_index
@@ -202,11 +202,11 @@ BEGIN
     IF met.one THEN
         SELECT x.* INTO its FROM pawl_bulk.operations x WHERE x.operation = one;
     END IF;
-    -- rows of a block have no work of their own: one look instead of one a row
+    -- rows of a block have no work of their own: one lookup instead of one for each row
     IF NOT met.one OR EXISTS (SELECT FROM pawl_bulk.work w
             WHERE w.operation = one AND w.row_number BETWEEN met.first_row AND met.last_row AND w.last_row IS NULL) THEN
-        -- A row ends by the worker that has it, by a SQL function, or by a signal; it times out at its deadline, and
-        -- fails by its own when it has lost too many workers.
+        -- A row is ended by the worker that has it, by a SQL function, or by a signal; it times out at its deadline,
+        -- and fails by itself when it has lost too many workers.
         WITH gone AS (
             DELETE FROM pawl_bulk.work w USING new_records n
              WHERE w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
@@ -296,7 +296,7 @@ BEGIN
         ON CONFLICT DO NOTHING;
     END IF;
     IF met.one AND NOT its.track_row_data AND met.last_row - met.first_row < 2 * met.rows AND met.rows <= 100000 THEN
-        -- rows that lie together are walked through, not looked up one by one, as many as are hashed for sure
+        -- neighbouring rows are read in order instead of one by one, as many as surely fit into a hash table
         DELETE FROM pawl_bulk.input i
          WHERE i.operation = one AND i.row_number BETWEEN met.first_row AND met.last_row
            AND (i.row_number IN (SELECT n.row_number FROM new_records n
@@ -313,8 +313,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._records_rest() IS 'internal: what follows when records come to rest, or do so no longer';
 
--- Calls, of the functions above, those that a statement needs (src/packs/bulk/row_triggers.cpp). After follow_0_sql,
--- which looks at work that they delete.
+-- Calls those of the functions above that a statement needs (src/packs/bulk/row_triggers.cpp). It comes after
+-- follow_0_sql, which reads the work that they delete.
 CREATE FUNCTION pawl_bulk._records_written() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_bulk_records_written';
 COMMENT ON FUNCTION pawl_bulk._records_written() IS 'internal: what follows from a statement that updates records';

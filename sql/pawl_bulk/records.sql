@@ -36,7 +36,7 @@ CREATE TABLE pawl_bulk.work (
     last_row bigint,
     run_timeout interval,
     deadline_at timestamptz,
-    -- kept by pawl
+    -- maintained by pawl
     worker text COLLATE "C",
     lease_until timestamptz,
     token bigint NOT NULL DEFAULT 0,

@@ -1,4 +1,4 @@
--- What is seen of operations: status, rows, errors, the counters anew, events in order.
+-- Views of operations: status, rows, errors, recounted counters, events in order.
 
 CREATE VIEW pawl_bulk.status AS
 SELECT o.operation, o.definition, o.version, o.status, o.paused_at, t.total_rows,
@@ -26,7 +26,7 @@ COMMENT ON VIEW pawl_bulk.status IS
 'operations with their counters, the progress in percent, rows per second since the start, and the estimated end. '
 'total_rows is 0 until the rows are validated; validated_rows counts meanwhile';
 
--- The counters anew, from the records themselves.
+-- Counts an operation again, from the records themselves.
 CREATE FUNCTION pawl_bulk.recount(operation uuid,
     OUT total bigint, OUT processed bigint, OUT successful bigint, OUT failed bigint, OUT differs boolean)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -94,7 +94,7 @@ min(e.row_number) AS first_row, min(e.message) AS example
   FROM pawl_bulk.errors e GROUP BY e.operation, e.step_index, e.step_name, e.error_type, e.code;
 COMMENT ON VIEW pawl_bulk.error_summary IS 'failed rows of operations by step, type and code';
 
--- What must hold at every look; no row: it does.
+-- Invariants; no row: all hold.
 CREATE FUNCTION pawl_bulk.verify(operation uuid DEFAULT NULL)
     RETURNS TABLE (operation_id uuid, problem text, detail text)
 LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -1,4 +1,4 @@
--- How executions and checks end: workers report, SQL handlers answer. Set-based.
+-- Ends executions and checks: reports of workers and answers of SQL handlers. Set-based.
 
 -- In seconds, which do not overflow as intervals do; a year is enough.
 CREATE FUNCTION pawl_bulk._backoff(s pawl_bulk.steps, tries integer) RETURNS interval
@@ -33,7 +33,7 @@ BEGIN
        AND (SELECT s.kind = 'sync' FROM pawl_bulk.operations o
            JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
              WHERE o.operation = operations[1] AND s.step_index = step_indexes[1]) THEN
-        -- what nearly every report is
+        -- the usual case
         UPDATE pawl_bulk.records r
             SET state = 'Completed', tries = r.tries + 1, completed_at = now_at, error_message = NULL
           FROM unnest(operations, row_numbers, step_indexes) u(operation, row_number, step_index)
@@ -90,7 +90,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._record_ends(uuid[], bigint[], integer[], text[], text[]) IS
-'internal: moves records by what came of their work';
+'internal: changes the states of records by the results of their work';
 
 CREATE FUNCTION pawl_bulk._end_late(operations uuid[], rows bigint[], steps integer[], now_at timestamptz)
     RETURNS bigint
@@ -118,8 +118,8 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._end_late(uuid[], bigint[], integer[], timestamptz) IS
 'internal: times records out; returns how many';
 
--- Records whose time is over. A check that is due, or being made, is waited for a little:
--- the last one is made at the deadline.
+-- Records whose deadline has passed. A check that is due, or being made, gets a little more time: the last one is made
+-- at the deadline.
 CREATE FUNCTION pawl_bulk.time_out(batch integer DEFAULT 1000, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- Rows as JSON, whatever they came as, and functions of users over many of them.
+-- Rows as JSON, in whatever format they were uploaded, and calls of users' functions for many of them.
 
 CREATE FUNCTION pawl_bulk._json(raw text) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -11,7 +11,7 @@ EXCEPTION WHEN data_exception OR syntax_error OR statement_too_complex OR progra
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._json(text) IS 'internal: a JSON text as jsonb; null where it is none';
+COMMENT ON FUNCTION pawl_bulk._json(text) IS 'internal: a JSON text as jsonb; null if it is invalid';
 
 CREATE FUNCTION pawl_bulk.row_data(operation uuid, row_number bigint) RETURNS jsonb
 LANGUAGE sql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -51,7 +51,7 @@ BEGIN
     SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = _data_of.operation;
     delimiter := coalesce(o.dialect ->> 'delimiter', ',');
     quote := coalesce(o.dialect ->> 'quote', '"');
-    -- rows that lie together are walked through; where one of them is not there, each is looked up
+    -- neighbouring rows are read in order; if one of them is missing, each is looked up
     IF row_numbers[n] - row_numbers[1] < 2 * n THEN
         SELECT array_agg(x.row_number), array_agg(x.data) INTO numbers, datas
           FROM (SELECT i.row_number, CASE WHEN i.data IS NOT NULL THEN i.data
@@ -76,8 +76,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._data_of(uuid, bigint[]) IS 'internal: rows of an operation as JSON';
 
--- Calls a user's function for many rows. Where it raises an error, the rows are halved until the error belongs to one
--- of them: what it did for the others is done again without it.
+-- Calls a user's function for many rows. If it raises an error, the rows are halved until the error belongs to one of
+-- them; what it did for the others is done again without that one.
 CREATE FUNCTION pawl_bulk._call_for_rows(function_name text, definer name, operation uuid, metadata jsonb,
         numbers bigint[], datas jsonb[]) RETURNS jsonb[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -101,11 +101,11 @@ BEGIN
         PERFORM (e ->> 'row_number')::bigint FROM unnest(found_rows) e WHERE (e ->> 'row_number')::bigint IS NOT NULL;
         RETURN found_rows;
     EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-        -- what the server asks of everybody is not the rows' failure
+        -- an error of the server is not the rows' failure
         IF pawl.is_transient(SQLSTATE) THEN
             RAISE;
         END IF;
-        -- a function that is wrong, or may not do what it does, is so for all rows
+        -- an error of the function itself concerns all rows
         IF half = 0 OR SQLSTATE LIKE '42%' THEN
             RETURN ARRAY(SELECT jsonb_build_object('row_number', n, 'code', 'exception', 'answer', 'failed', 'message',
                 SQLERRM, 'sqlstate', SQLSTATE) FROM unnest(numbers) n);
@@ -116,4 +116,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._call_for_rows(text, name, uuid, jsonb, bigint[], jsonb[]) IS
-'internal: what a function says of rows, as JSON; 42883: there is no such function';
+'internal: the answers of a function about rows, as JSON; 42883: there is no such function';

@@ -1,5 +1,5 @@
--- Signals from outside. A key and its record meet in pawl_bulk.signal_keys, under the
--- lock of that row, so that none is lost between.
+-- Signals from outside. A signal and its record meet in a row of pawl_bulk.signal_keys, under its lock, so no signal is
+-- lost.
 
 CREATE FUNCTION pawl_bulk._early(operation uuid, key text, result text, message text, attempt integer) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -15,7 +15,7 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._early(uuid, text, text, text, integer) IS
 'internal: keeps a signal until its record waits for it';
 
--- The answer to a signal, and what it does. The key is locked.
+-- Computes the answer to a signal, and does what it means. The key is locked.
 CREATE FUNCTION pawl_bulk._apply_signal(operation uuid, key text, result text, message text, attempt integer)
     RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -102,8 +102,7 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._signal_sent() IS
-'internal: does what a signal does, and answers it; P0002, 22004, 22023';
+COMMENT ON FUNCTION pawl_bulk._signal_sent() IS 'internal: carries out a signal, and answers it; P0002, 22004, 22023';
 CREATE TRIGGER sent BEFORE INSERT ON pawl_bulk.signals FOR EACH ROW
     WHEN (NEW.answer IS NULL AND NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._signal_sent();
 

@@ -1,7 +1,7 @@
--- Steps that are SQL functions over sets of rows. What the function does and what becomes of the rows is one
--- transaction, so it happens exactly once.
+-- Steps that are SQL functions over sets of rows. The function's changes and the results of the rows are one
+-- transaction, so they happen exactly once.
 
--- What the SQL function of a step says of rows: nothing of those that are fine.
+-- The answers of a step's SQL function about rows that fail.
 CREATE FUNCTION pawl_bulk._ask(called text, definer name, o pawl_bulk.operations, row_numbers bigint[],
     OUT numbers bigint[],
     OUT answers text[], OUT messages text[])
@@ -16,7 +16,7 @@ BEGIN
     IF called IS NULL OR row_numbers = '{}' THEN
         RETURN;
     ELSIF pawl_bulk._function(called, '(uuid,jsonb,bigint[],jsonb[])') IS NULL THEN
-        -- a function that is not there is the failure of all rows, not a reason to stand still
+        -- a missing function fails all rows, and does not stop the duty
         numbers := row_numbers;
         answers := array_fill('failed'::text, ARRAY[cardinality(numbers)]);
         messages := array_fill(format('no function %s(uuid, jsonb, bigint[], jsonb[])', called),
@@ -53,7 +53,7 @@ DECLARE
     n constant integer := cardinality(row_numbers);
     k constant integer := cardinality(failed);
 BEGIN
-    -- what nearly every batch is
+    -- the usual case
     UPDATE pawl_bulk.records r SET state = 'Completed', tries = r.tries + 1, completed_at = now_at, error_message = NULL
      WHERE r.operation = _end_rows.operation AND r.row_number BETWEEN row_numbers[1] AND row_numbers[n]
          AND (r.row_number IN (SELECT unnest(row_numbers))) IS TRUE
@@ -73,9 +73,9 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._end_rows(pawl_bulk.steps, uuid, bigint[], bigint[], text[]) IS
-'internal: ends records of a synchronous step by what its SQL function said';
+'internal: ends records of a synchronous step by the answers of its SQL function';
 
--- How records go on whose step polls or waits, and checks.
+-- Continues records whose step polls or waits, and checks.
 CREATE FUNCTION pawl_bulk._go_on(s pawl_bulk.steps, operation uuid, kind text, row_numbers bigint[], numbers bigint[],
         answers text[], messages text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -99,7 +99,7 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._go_on(pawl_bulk.steps, uuid, text, bigint[], bigint[], text[], text[]) IS
 'internal: records results of starts of steps that wait, and of checks';
 
--- Runs what was picked; returns how many rows.
+-- Runs the picked rows, and returns how many.
 CREATE FUNCTION pawl_bulk._run_picked(o pawl_bulk.operations, batch integer, step_index integer, kind text,
         numbers bigint[], first_row bigint, last_row bigint) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -140,8 +140,8 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._run_picked(pawl_bulk.operations, integer, integer, text, bigint[], bigint, bigint) IS
 'internal: runs the SQL function of a step over the rows that were picked';
 
--- What cannot be run is run in tenths, until it is one row: that fails with the error.
--- Null: that cannot be done either.
+-- Runs rows that cannot be run together in tenths, down to one row, which fails with the error. Null: that cannot be
+-- done either.
 CREATE FUNCTION pawl_bulk._run_guarded(o pawl_bulk.operations, batch integer, step_index integer, kind text,
         numbers bigint[], first_row bigint, last_row bigint) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -194,7 +194,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._run_guarded(pawl_bulk.operations, integer, integer, text, bigint[], bigint, bigint) IS
-'internal: runs what was picked, or as much of it as can be; returns how many rows';
+'internal: runs the picked rows, or as many of them as possible; returns how many';
 
 -- The next rows of any operation. An operation that is just being stopped is left alone:
 -- the lock of an operation comes before those of its work.
@@ -227,7 +227,7 @@ BEGIN
                 RETURN;
             END IF;
         END IF;
-        -- others have locked what is there
+        -- other sessions have locked all rows
         passed := passed || candidate;
     END LOOP;
 END
@@ -262,7 +262,7 @@ BEGIN
             did := pawl_bulk._run_guarded(o, picked.size, picked.step_index, picked.kind, picked.numbers,
                 picked.first_row, picked.last_row);
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-            -- it may be gone the next time; the other operations have their turn now
+            -- the error may not come again; the other operations are tried first
             IF pawl_bulk._ends_duty(SQLSTATE) THEN
                 RAISE;
             END IF;
@@ -271,7 +271,7 @@ BEGIN
         END;
         passed := CASE WHEN did IS NULL THEN passed || o.operation ELSE passed END;
         done := done + coalesce(did, 0);
-        -- a rest that is small is not worth the statements
+        -- a small remainder is not worth the statements
         EXIT WHEN done > batch / 2;
     END LOOP;
     IF done = 0 THEN

@@ -1,5 +1,5 @@
--- Runs of SQL functions over rows, on record before they begin: what a function takes
--- with it when it ends its session is not forgotten.
+-- Runs of SQL functions over rows, stored before they begin, so that the rows of a function that ends its session are
+-- known.
 
 CREATE TABLE pawl_bulk.sql_runs (
     operation uuid NOT NULL,

@@ -1,6 +1,6 @@
--- The duty that runs SQL functions over rows. Which rows is on record, in a transaction of its own, before the function
--- begins: one that ends its transaction or its session has its rows divided, and fails a
--- row that is alone as a row that kills workers fails.
+-- The duty that runs SQL functions over rows. Its rows are stored in an earlier transaction than the call. If the
+-- function ends its transaction or its session, the rows are divided, and a row that was alone fails after
+-- max_takeovers, as with workers.
 
 CREATE FUNCTION pawl_bulk._begin_run(batch integer, lease interval) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -12,7 +12,7 @@ DECLARE
     picked record;
     run jsonb;
 BEGIN
-    -- one after the other, until they commit: a session that begins sees what the others have begun
+    -- one session after the other, until they commit: each sees which runs the others have begun
     PERFORM pg_advisory_xact_lock(hashtextextended('pawl_bulk.sql_runs', 0));
     SELECT f.* INTO picked FROM pawl_bulk._find_rows(batch, false, '{}') f;
     IF picked.operation IS NULL THEN
@@ -27,9 +27,9 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._begin_run(integer, interval) IS
-'internal: puts the next run on record, and returns its keys; null: nothing is to be run';
+'internal: stores the next run, and returns its keys; null: nothing is to be run';
 
--- Looked at and not believed: a run belongs to its session until it is lost.
+-- Checks the run itself: it belongs to its session until it is lost.
 CREATE FUNCTION pawl_bulk._end_run(operation uuid, run uuid) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -40,7 +40,7 @@ AS $function$
          AND (x.session = pg_backend_pid() OR x.lost_at IS NOT NULL OR x.lease_until <= clock_timestamp())
 $function$;
 COMMENT ON FUNCTION pawl_bulk._end_run(uuid, uuid) IS
-'internal: a run of this session has ended, or a lost one is seen to';
+'internal: removes a run of this session that has ended, or a lost one';
 
 -- The rows of a run as far as they are still to be run, locked.
 CREATE FUNCTION pawl_bulk._rows_of_run(r pawl_bulk.sql_runs, OUT numbers bigint[], OUT last_row bigint)
@@ -69,8 +69,8 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._rows_of_run(pawl_bulk.sql_runs) IS
 'internal: what is left of the rows of a run: numbers, or the end of the block';
 
--- As long as this transaction lives the run's row is locked, and no session takes it for
--- lost however long the function runs.
+-- Until this transaction ends, the run's row is locked, so no session takes it for lost, however long the function
+-- runs.
 CREATE FUNCTION pawl_bulk._run_begun(begun jsonb) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -113,8 +113,8 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._run_begun(jsonb) IS
 'internal: runs what was put on record in an earlier transaction; returns how many rows';
 
--- One row that a session was lost with: counted as a worker that was lost, and too many of them are its end.
--- Looked at and not believed: as in pawl_bulk._end_run, the run is this session's, or lost.
+-- One row with which a session was lost: it counts as a lost worker, and too many of them fail it. Checks the run
+-- itself, as pawl_bulk._end_run does.
 CREATE FUNCTION pawl_bulk._count_loss(operation uuid, run uuid, row_number bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -201,7 +201,7 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._bury(pawl_bulk.sql_runs, timestamptz) IS
 'internal: divides a run that was lost, or counts the loss against the row that was alone in it';
 
--- Runs that were lost. own: this session has none under way, so all of its name are.
+-- Lost runs. own: this session has none in progress, so all runs of its name are lost.
 CREATE FUNCTION pawl_bulk._bury_runs(own boolean) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -223,7 +223,7 @@ BEGIN
         BEGIN
             PERFORM pawl_bulk._bury(r, now_at);
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-            -- its rows are left for a minute, and the other runs are seen to
+            -- its rows wait for a minute, and the other runs are handled
             IF pawl_bulk._ends_duty(SQLSTATE) THEN
                 RAISE;
             END IF;
@@ -255,11 +255,11 @@ DECLARE
     said text;
     ended boolean;
 BEGIN
-    -- it commits, so it can set nothing for its whole run
+    -- it commits, so it cannot have settings for its whole run
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     PERFORM pawl.check_batch(batch, 100000), pawl.check_lease(coalesce(lease, '0'));
     PERFORM pawl_bulk._bury_runs(true), pawl_bulk._bury_attempts();
-    -- a rest that is small is not worth the statements
+    -- a small remainder is not worth the statements
     CALL pawl.claim_and_run(format('SELECT pawl_bulk._begin_run($3, $2) WHERE 2 * $3 >= %s', batch),
         'SELECT pawl_bulk._run_begun($1)', NULL, NULL, lease, batch, ran);
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
@@ -281,7 +281,7 @@ BEGIN
         GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
     END;
     IF code IS NOT NULL THEN
-        -- pawl_bulk.work_operations sees to it from now on
+        -- pawl_bulk.work_operations handles it from now on
         ROLLBACK;
         PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
         PERFORM pawl_bulk._met(attempts[1].operation, code, said, attempts[1]);

@@ -1,4 +1,4 @@
--- How operations and their rows come in.
+-- Submits operations and loads their rows.
 
 CREATE FUNCTION pawl_bulk._check_notifications(notifications jsonb) RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -126,10 +126,10 @@ Errors: P0002 no such definition; 22023 an invalid argument, dialect or notifica
 pawl_operator, pawl_worker, pawl_reader; needs INSERT on pawl_bulk.operations.
 Example: SELECT * FROM pawl_bulk.submit(''import'', rows => ''[{"id": 1}, {"id": 2}]'')';
 
--- Lines that COPY brought become rows. A record of CSV over several lines is put together, as the client library does
--- it: what closes its quote is looked for in a MiB, and less far after each line whose quote nothing closed; that line
--- is a malformed row. Blank lines are no rows. Rows keep the number of their first line. What the client library
--- brought is left as it is: its records are whole.
+-- Makes rows of lines that COPY has loaded. A CSV record over several lines is joined as in the client library: the end
+-- of its quote is searched for in 1 MiB, and in half of that after each line whose quote is not closed; such a line is
+-- a malformed row. Blank lines are no rows. A row keeps the number of its first line. Rows that the client library
+-- loaded are whole already.
 CREATE FUNCTION pawl_bulk._complete_lines(operation uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -299,7 +299,7 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._read_header(pawl_bulk.operations) IS
 'internal: the columns that a CSV names in its first line; 22023: none, two of one name, or one of the map is missing';
 
--- Rows come while the operation waits for them.
+-- Rows can be loaded while the operation waits for them.
 CREATE FUNCTION pawl_bulk._takes_rows(operation uuid) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

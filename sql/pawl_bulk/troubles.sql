@@ -1,5 +1,5 @@
--- Operations that a duty cannot move on. What is wrong with one of them never stops the
--- others: it waits, longer each time, and is reported.
+-- Operations that a duty cannot advance. An error of one operation does not stop the others: the operation waits,
+-- longer each time, and is reported.
 
 CREATE TABLE pawl_bulk.troubles (
     operation uuid PRIMARY KEY,
@@ -19,7 +19,7 @@ COMMENT ON COLUMN pawl_bulk.troubles.again_at IS
 'not before this time: 1 s, 2 s, 4 s ... at most a minute after the error';
 SELECT pg_catalog.pg_extension_config_dump('pawl_bulk.troubles', '');
 
--- What a duty must not go on after: the cancel of its caller, and a conflict under an old snapshot, which a
+-- Errors after which a duty must not continue: the cancel of its caller, and a conflict under an old snapshot, which a
 -- subtransaction does not renew.
 CREATE FUNCTION pawl_bulk._ends_duty(sqlstate text) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER

@@ -136,7 +136,7 @@ AS 'MODULE_PATHNAME', 'pawl_bulk_validate_block';
 COMMENT ON FUNCTION pawl_bulk._validate_block(uuid, integer, boolean, bigint) IS
 'internal: validates the next free block, or the one that begins with this row; returns how many rows, 0: none';
 
--- The operation has lost sessions, or run out of time, more often than it may.
+-- The operation has lost more sessions, or run out of time more often, than allowed.
 CREATE FUNCTION pawl_bulk._fail_next_row(operation uuid, first_row bigint, error jsonb) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -239,7 +239,7 @@ BEGIN
         BEGIN
             did := pawl_bulk._help_with(candidate, batch);
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE OR QUERY_CANCELED THEN
-            -- pawl_bulk.advance sees to it from now on
+            -- pawl_bulk.advance handles it from now on
             IF pawl_bulk._ends_duty(SQLSTATE) THEN
                 RAISE;
             END IF;

@@ -71,7 +71,7 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._take_unvalidated(uuid, integer, bigint) IS
 'internal: the next free block, or the one that begins with this row, or its first rows, locked; null: there is none';
 
--- Looked at and not believed: workers may call it.
+-- It checks everything itself, because workers may call it.
 CREATE FUNCTION pawl_bulk._end_unvalidated(operation uuid, first_row bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- What follows when work is taken, lost, or put back.
+-- What follows when work is claimed, lost or returned.
 
 CREATE FUNCTION pawl_bulk._work_taken() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -40,7 +40,7 @@ BEGIN
            AND r.state = 'Pending';
     END IF;
     IF EXISTS (SELECT FROM new_work n WHERE n.state = 'lost') THEN
-        -- one bad row must not kill workers for ever
+        -- one bad row must not crash workers forever
         UPDATE pawl_bulk.records r
            SET state = 'Failed', error_type = 'StepFailure',
            error_message = format('%s workers were lost', n.takeovers), completed_at = clock_timestamp()

@@ -32,7 +32,7 @@ BEGIN
         IF o.status = 'Validating' AND o.validated_through > 0 THEN
             block := pawl_bulk._take_unvalidated(o.operation,
                 CASE WHEN divided THEN pawl_bulk._rows_at_once(trouble, batch) ELSE 2147483647 END);
-            -- none is free: other sessions validate, or all is done
+            -- no operation is free: other sessions validate, or all are done
             CONTINUE WHEN block.first_row IS NULL;
             IF divided THEN
                 attempt.first_row := block.first_row;
@@ -117,7 +117,7 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._end_attempts(pawl_bulk.validation_attempts[]) IS
 'internal: attempts of this session have ended';
 
--- Called when this session has no attempt under way.
+-- Called while this session has no attempt in progress.
 CREATE FUNCTION pawl_bulk._lost_attempts() RETURNS SETOF pawl_bulk.validation_attempts
 LANGUAGE sql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -185,7 +185,7 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._operations_wait(timestamptz) IS
 'internal: when to look for operations again, in ms: soon where other sessions validate';
 
--- It commits, so it can set nothing for its whole run: each transaction begins with the path.
+-- It commits, so it cannot have settings for its whole run: each transaction begins with the search_path.
 CREATE PROCEDURE pawl_bulk.work_operations(batch integer DEFAULT 10000, lease interval DEFAULT '60 s',
     INOUT done bigint DEFAULT NULL, INOUT wait_ms integer DEFAULT NULL)
 LANGUAGE plpgsql SECURITY INVOKER

@@ -1,6 +1,6 @@
--- Workers outside: they claim, work, and report.
+-- Functions for workers: claim and report.
 
--- Of all queues, that of SQL functions apart, in the order of what each would give first.
+-- Claims from all queues but that of SQL functions, in the order of what each would give first.
 CREATE FUNCTION pawl_bulk._claim_any(worker text, batch integer, lease interval) RETURNS pawl_bulk.work[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -57,7 +57,7 @@ BEGIN
         PERFORM pawl.raise('22023', 'the queue "sql:" is worked on inside the database', NULL,
             'select * from pawl_bulk.run_sql_rows()');
     END IF;
-    -- times that have passed are seen to here too, so that a worker alone gets on
+    -- due times are handled here too, so that a worker without a daemon gets on
     PERFORM FROM pawl.fire_due('pawl_bulk.work', greatest(batch, 100));
     IF claim.queue IS NOT NULL THEN
         SELECT array_agg(c) INTO taken
@@ -224,7 +224,7 @@ BEGIN
                    u(reported_token, result, state, kind, worker, token, lease_until, deadline_at));
         IF said.again THEN
             firsts := pawl_bulk._first_results(said.operations, said.rows, said.steps, problems);
-            -- '': it says what the first says, and has its answer
+            -- '': it repeats the first result, and gets the same answer
             problems := ARRAY(SELECT CASE WHEN u.problem IS NOT NULL OR u.k = u.first THEN u.problem
                 WHEN (u.result, u.message) = (said.results[u.first], said.messages[u.first]) THEN '' ELSE lost END
                                 FROM unnest(said.results, said.messages, problems, firsts)

@@ -1,6 +1,5 @@
--- What a plain UPDATE cannot do because no function does it: columns that triggers maintain, results of finished steps,
--- and transitions that need a condition. The owner of the tables is not asked; the
--- orchestrator does what this asks for.
+-- Rejects plain UPDATEs that no function would make: of columns that triggers maintain, of results of finished steps,
+-- and transitions that need a condition. The owner of the tables, as which follow-ups run, is not checked.
 
 CREATE FUNCTION pawl_dag._is_operator(relation oid) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -12,8 +11,8 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._is_operator(oid) IS
 'internal: whether the current user is an operator, or owns the table';
 
--- The triggers that write what follows from a state change act as the owner. That a statement is a trigger's says
--- nothing: a worker can have a trigger on a temporary table of its own.
+-- Triggers that write follow-ups act as the owner. That a statement comes from a trigger proves nothing, because a
+-- worker can have a trigger on a temporary table of its own.
 CREATE FUNCTION pawl_dag._task_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -78,8 +77,7 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._step_by_sql() IS
 'internal: rejects a plain UPDATE of what triggers keep, and of results that are not being reported; 42501';
 
--- Transitions without a guard in the diagram whose condition a guard cannot see, or that
--- only operators take where it does not hold.
+-- Transitions whose condition no guard can see, or that only operators may take if it does not hold.
 CREATE FUNCTION pawl_dag._needs_condition() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -101,7 +99,8 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._needs_condition() IS
 'internal: rejects state changes whose condition does not hold, but of operators; 42501';
 
--- By hand a step is enqueued where the orchestrator would: its task is at work, and no failed step blocks it.
+-- A step can be enqueued by hand only where the orchestrator would do it: its task is at work, and no failed step
+-- blocks it.
 CREATE FUNCTION pawl_dag._enqueued_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -123,7 +122,7 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._enqueued_by_sql() IS
 'internal: rejects steps that are enqueued while their task is not at work; PW003';
 
--- A dead letter says what its task is, not what its writer says of it.
+-- State and snapshot of a dead letter are read from its task, whatever the INSERT says.
 CREATE FUNCTION pawl_dag._dead_letter_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -150,8 +149,8 @@ COMMENT ON FUNCTION pawl_dag._dead_letter_by_sql() IS
 CREATE TRIGGER by_sql BEFORE INSERT ON pawl_dag.dlq
     FOR EACH ROW WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_dag._dead_letter_by_sql();
 
--- Rows that arrive by hand. A task's counters follow from its steps, a step's from its edges, whichever way these are
--- inserted; so a row begins with the defaults, and a value of its own is rejected. pawl_dag._start_tasks is not asked.
+-- Rows that are inserted by hand. The counters of a task follow from its steps, and those of a step from its edges, so
+-- a row begins with the defaults, and other values are rejected. pawl_dag._start_tasks is not checked.
 CREATE FUNCTION pawl_dag._inserted_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -186,7 +185,8 @@ CREATE TRIGGER by_sql_insert BEFORE INSERT ON pawl_dag.steps
             OR (NEW.level, NEW.total_parents, NEW.unsatisfied_parents) IS DISTINCT FROM (0, 0, 0)))
     EXECUTE FUNCTION pawl_dag._inserted_by_sql();
 
--- A task by hand is one of its template, as pawl_dag.start_task would make it; only operators give it more time.
+-- A task that is inserted by hand must match its template, as pawl_dag.start_task would make it; only operators can
+-- give it more time.
 CREATE FUNCTION pawl_dag._tasks_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -277,8 +277,8 @@ CREATE TRIGGER inserted_by_sql AFTER INSERT ON pawl_dag.steps REFERENCING NEW TA
     FOR EACH STATEMENT WHEN (NOT pawl_dag._orchestrating() AND NOT pawl.restoring())
     EXECUTE FUNCTION pawl_dag._steps_by_sql();
 
--- What pawl_dag.define_template checks of a step is checked where a step is written: else the failure of the step
--- would raise, when it is too late.
+-- Steps are checked like those of templates when they are written; otherwise the failure of a step would raise an
+-- error, when it is too late.
 CREATE FUNCTION pawl_dag._step_settings() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

@@ -1,4 +1,5 @@
--- Edges are checked where they are written: within one task, no cycle, also when two sessions write them at once.
+-- Edges are checked when they are written: both steps are in one task, and there is no cycle, also when two sessions
+-- write edges at once.
 
 -- SECURITY DEFINER: see pawl_dag._steps_moved.
 CREATE FUNCTION pawl_dag._edges_written() RETURNS trigger

@@ -1,7 +1,7 @@
--- What follows from a state change of a step, however it was made: the steps that wait for it, and the counters of its
--- task. Once a statement, over all its rows.
+-- What follows from a state change of a step, whichever statement made it: the steps that depend on it, and the
+-- counters of its task. It runs once for each statement, over all of its rows.
 
--- What a step is to its task.
+-- How a step counts in its task.
 CREATE FUNCTION pawl_dag._kind(state text, unsatisfied_parents integer, optional boolean) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 RETURN CASE state
@@ -14,8 +14,8 @@ RETURN CASE state
 COMMENT ON FUNCTION pawl_dag._kind(text, integer, boolean) IS
 'internal: the counter of its task that a step belongs to';
 
--- The way back to work, in the transaction that repairs the last failed step. What the
--- caller says of the step is not said of the task.
+-- Returns a task to work in the transaction that repairs its last failed step. The context that the caller has set
+-- belongs to the step, not to the task.
 CREATE FUNCTION pawl_dag._clear_failures(repaired uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -31,14 +31,13 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._clear_failures(uuid[]) IS
 'internal: puts blocked tasks without a failed step back to work';
 
--- Whether the statements of this session at this trigger depth are an orchestrator's,
--- which does itself all that follows.
+-- Whether an orchestrator is at work in this session at this trigger depth; it writes all follow-ups itself.
 CREATE FUNCTION pawl_dag._orchestrating() RETURNS boolean
 LANGUAGE c STABLE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'pawl_dag_orchestrating';
 COMMENT ON FUNCTION pawl_dag._orchestrating() IS
 'internal: an orchestrator runs, which does itself what follows from its statements';
 
--- Steps are locked after their tasks, and in the order of their keys: so no two sessions wait for each other.
+-- Steps are locked after their tasks, in the order of their keys, so sessions do not deadlock.
 CREATE FUNCTION pawl_dag._lock_steps(tasks uuid[], states text[], steps uuid[] DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -234,7 +233,8 @@ CREATE TRIGGER counted_insert AFTER INSERT ON pawl_dag.steps REFERENCING NEW TAB
 CREATE TRIGGER counted_delete AFTER DELETE ON pawl_dag.steps REFERENCING OLD TABLE AS changed_steps
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._steps_changed();
 
--- When a task enters a state, and when it ends. A change from one running state to another can set the time itself.
+-- Sets when a task entered its state, and when it ended. A change from one running state to another can set the time
+-- itself.
 CREATE FUNCTION pawl_dag._task_entered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -243,7 +243,7 @@ DECLARE
     fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks');
 BEGIN
     IF OLD.state IS DISTINCT FROM NEW.state THEN
-        -- after a change by plain SQL the orchestrator does the rest
+        -- after a plain UPDATE the orchestrator does the rest
         NEW.evaluate := NEW.evaluate OR NEW.entered_at IS NOT DISTINCT FROM OLD.entered_at;
         NEW.entered_at := clock_timestamp();
         NEW.completed_at :=

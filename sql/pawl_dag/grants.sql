@@ -1,8 +1,8 @@
--- Who may do what: workers claim and report, operators do what operators do, readers look.
+-- Privileges: workers claim and report, operators operate, readers read.
 
 GRANT USAGE ON SCHEMA pawl_dag TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 GRANT SELECT ON ALL TABLES IN SCHEMA pawl_dag TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
--- A new row says what it is; its state, owner, attempts, result and times begin as the table says.
+-- An INSERT names what a row is; its state, owner, attempts, result and times have their defaults.
 GRANT INSERT (task_uuid, template_uuid, namespace, name, version, priority, rank, context, identity_key, correlation_id,
               parent_correlation_id, traceparent, tracestate, failure_policy, steps_total, steps_ready, steps_blocked,
               deadline_at, stale_after)

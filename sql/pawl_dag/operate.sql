@@ -1,5 +1,5 @@
--- What operators do. Each function is an UPDATE that could be written by hand, with the reason in the log's metadata;
--- what follows from it hangs on the rows.
+-- Functions for operators. Each is an UPDATE that could be written by hand, with the reason in the log's metadata;
+-- triggers write what follows.
 
 CREATE TABLE pawl_dag.dlq (
     task_uuid uuid NOT NULL REFERENCES pawl_dag.tasks ON DELETE CASCADE,

@@ -1,7 +1,7 @@
--- What operators do to single steps, and the view of those that can never be ready. As in operate.sql, each function
--- is an UPDATE.
+-- Functions for operators on single steps, and the view of steps that can never be ready. As in operate.sql, each
+-- function is an UPDATE.
 
--- An operator's event for one step; its task is locked first, as everybody does.
+-- Fires an operator's event for one step; its task is locked first, as everywhere.
 CREATE FUNCTION pawl_dag._operate_step(task uuid, step uuid, event text, to_state text, reason text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

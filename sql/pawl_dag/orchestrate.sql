@@ -1,8 +1,8 @@
--- The orchestrator: what moves tasks on. Each call is one transaction over many tasks, each of its steps one statement;
--- any number of sessions may call it at once. Tasks are locked first, then their steps.
+-- The orchestrator advances tasks. Each call is one transaction over many tasks, and each of its steps one statement;
+-- any number of sessions can call it at once. Tasks are locked first, then their steps.
 
--- Tasks that a duty could not move on. What is wrong with one of them never stops the
--- others: it waits, longer each time, and is reported.
+-- Tasks that a duty could not advance. An error of one task does not stop the others: the task waits, longer each time,
+-- and is reported.
 CREATE TABLE pawl_dag.troubles (
     task_uuid uuid PRIMARY KEY REFERENCES pawl_dag.tasks ON DELETE CASCADE,
     failures integer NOT NULL DEFAULT 1 CHECK (failures OPERATOR(pg_catalog.>) 0),
@@ -22,7 +22,7 @@ CREATE FUNCTION pawl_dag._turning_apart() RETURNS boolean
 LANGUAGE c STABLE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'pawl_dag_turning_apart';
 COMMENT ON FUNCTION pawl_dag._turning_apart() IS 'internal: turns of one task each are taken, each by itself';
 
--- Said by the orchestrator alone, of the turn that raised an error.
+-- Only the orchestrator calls it, about a turn that raised an error.
 CREATE FUNCTION pawl_dag._trouble(task uuid, sqlstate text, message text) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -91,7 +91,7 @@ AS 'MODULE_PATHNAME', 'pawl_dag_take_turn';
 COMMENT ON FUNCTION pawl_dag._take_turn(integer) IS
 'internal: a turn of the orchestrator; the follow-ups of its own statements are left to it';
 
--- Turns of one task each, after a turn of many has failed: what is wrong is one's own.
+-- Turns of one task each, after a turn of many has failed, so that the error belongs to one.
 CREATE FUNCTION pawl_dag._turns_apart(batch integer, OUT tasks integer, OUT reported bigint, OUT enqueued bigint,
     OUT finished bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER

@@ -1,4 +1,4 @@
--- What workers say: with pawl.claim one of the few calls that they need.
+-- Reports of workers; with pawl.claim all that a worker needs.
 
 CREATE VIEW pawl_dag._inputs WITH (security_invoker = true) AS
 SELECT s.task_uuid, s.step_uuid, t.context, coalesce(p.parents, '{}') AS parents, t.correlation_id, t.traceparent,
@@ -222,8 +222,8 @@ BEGIN
         IF pawl.is_transient(SQLSTATE) THEN
             RAISE;
         END IF;
-        -- One of them is in the way: its lease has ended since, it contradicts itself, a
-        -- trigger rejects it. So each alone.
+        -- One element raised an error (its lease has ended since, it contradicts itself, a trigger rejects it), so each
+        -- is recorded alone.
         readable := ARRAY(SELECT r FROM unnest(reports) r WHERE r.problem IS NULL);
         FOR i IN 1 .. cardinality(reports) LOOP
             CONTINUE WHEN EXISTS (SELECT FROM unnest(readable) x

@@ -1,4 +1,4 @@
--- Tasks that begin: one statement for any number of them.
+-- Starts any number of tasks by one statement.
 
 CREATE FUNCTION pawl_dag._template(name text, namespace text, version text) RETURNS pawl_dag.templates
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -25,14 +25,16 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._template(text, text, text) IS 'internal: a version of a template, by default the newest';
 
--- The edges of tasks that start. Their steps are new, of the same template, and known to this transaction only, so
--- nothing is left to check: levels, counts of parents and keys follow from the template. C++ writes the rows and their
--- index entries, where edges, steps and tasks have no triggers or rules but those of the extension.
-CREATE FUNCTION pawl_dag._insert_edges(tasks uuid[], parents uuid[], children uuid[]) RETURNS boolean
+-- The steps and edges of tasks that start. They are known to this transaction only and follow from the template, so
+-- nothing is left to check: levels, counts of parents, names and keys. C++ writes the rows, their index entries and
+-- the log, where tasks, steps and edges have no triggers or rules but those of the extensions.
+CREATE FUNCTION pawl_dag._insert_steps(template uuid, namespace text, priority integer, tasks uuid[],
+    ranks double precision[], contexts jsonb[], traceparents text[], tracestates text[]) RETURNS integer[]
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
-AS 'MODULE_PATHNAME', 'pawl_dag_insert_edges';
-COMMENT ON FUNCTION pawl_dag._insert_edges(uuid[], uuid[], uuid[]) IS
-'internal: inserts edges of the tasks that a start makes (null: none); false: it did not, an INSERT is needed';
+AS 'MODULE_PATHNAME', 'pawl_dag_insert_steps';
+COMMENT ON FUNCTION pawl_dag._insert_steps(uuid, text, integer, uuid[], double precision[], jsonb[], text[], text[]) IS
+'internal: inserts the steps and edges of the tasks that a start makes, and returns how many steps each has, and then '
+'how many of these are ready; null: it did not, statements are needed';
 
 CREATE FUNCTION pawl_dag._insert_checked_edges(new_tasks uuid[], tasks uuid[], parents uuid[], children uuid[])
 RETURNS void
@@ -48,19 +50,12 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._insert_checked_edges(uuid[], uuid[], uuid[], uuid[]) IS
 'internal: inserts edges of new tasks, whose steps are counted first, as by hand';
 
--- The steps of tasks whose template has mapped ones: as many of each as its array has elements. A mapped step without
--- elements is none, and those who would wait for it wait for those it would have waited for. Cost: one row a step and
--- an edge, however large a set.
-CREATE FUNCTION pawl_dag._make_mapped_steps(template pawl_dag.templates, tasks uuid[]) RETURNS void
+CREATE FUNCTION pawl_dag._require_arrays(template pawl_dag.templates, tasks uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
-SET enable_nestloop = off
-SET enable_mergejoin = off
-SET jit = off
 AS $function$
 DECLARE
     problem record;
-    made record;
 BEGIN
     SELECT s.name, s.map_over, jsonb_typeof(t.context #> s.map_over) AS found_type INTO problem
       FROM pawl_dag.tasks t CROSS JOIN pawl_dag.template_steps s
@@ -71,6 +66,24 @@ BEGIN
             format('At %s there is %s.', array_to_string(problem.map_over, '.'),
                 coalesce('a JSON ' || problem.found_type, 'nothing')));
     END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._require_arrays(pawl_dag.templates, uuid[]) IS
+'internal: 22023: the context of a task has no array where a step of its template is mapped';
+
+-- The steps of tasks whose template has mapped ones, by statements: as many of each as its array has elements. A mapped
+-- step without elements is none, and those who would wait for it wait for those it would have waited for. Cost: one row
+-- a step and an edge, however large a set.
+CREATE FUNCTION pawl_dag._make_mapped_steps(template pawl_dag.templates, tasks uuid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_nestloop = off
+SET enable_mergejoin = off
+SET jit = off
+AS $function$
+DECLARE
+    made record;
+BEGIN
     WITH made AS MATERIALIZED (
         SELECT t.task_uuid, t.priority, t.rank, t.traceparent, t.tracestate, s.name, s.ordinal, x.items,
         jsonb_array_length(x.items) AS n,
@@ -108,33 +121,56 @@ BEGIN
           JOIN pawl_dag.template_steps s ON s.template_uuid = template.template_uuid AND s.ordinal = m.ordinal
           LEFT JOIN waited_for w ON w.task_uuid = m.task_uuid AND w.child = m.ordinal
          CROSS JOIN LATERAL ROWS FROM (unnest(m.ids), jsonb_array_elements(m.items)) WITH ORDINALITY u(id, item, n))
-    SELECT d.*, c.* INTO made
-      FROM (SELECT array_agg(l.task_uuid) AS edges_of, array_agg(a.id) AS parents, array_agg(b.id) AS children
-              FROM links l JOIN made p ON p.task_uuid = l.task_uuid AND p.ordinal = l.parent
-              JOIN made c ON c.task_uuid = l.task_uuid AND c.ordinal = l.child
-             CROSS JOIN LATERAL unnest(p.ids) a(id) CROSS JOIN LATERAL unnest(c.ids) b(id)) d
-     CROSS JOIN (SELECT array_agg(n.task_uuid) AS tasks, array_agg(n.total) AS total, array_agg(n.ready) AS ready
-                   FROM (SELECT m.task_uuid, sum(m.n)::integer AS total,
-                                coalesce(sum(m.n) FILTER (WHERE w.child IS NULL), 0)::integer AS ready
-                           FROM made m LEFT JOIN waited_for w ON w.task_uuid = m.task_uuid AND w.child = m.ordinal
-                          GROUP BY m.task_uuid) n) c;
-    IF NOT pawl_dag._insert_edges(made.edges_of, made.parents, made.children) THEN
-        PERFORM pawl_dag._insert_checked_edges(tasks, made.edges_of, made.parents, made.children);
-        RETURN;
-    END IF;
-    -- the name of an element can be that of another step of the template
-    IF EXISTS (SELECT FROM pawl_dag.template_steps s WHERE s.template_uuid = template.template_uuid
-                   AND s.map_over IS NULL AND right(s.name, 1) = ']') THEN
-        PERFORM pawl_dag._one_name_each(tasks);
-    END IF;
-    UPDATE pawl_dag.tasks t SET steps_total = n.total, steps_ready = n.ready, steps_blocked = n.total - n.ready
-      FROM unnest(made.tasks, made.total, made.ready) n(task, total, ready) WHERE t.task_uuid = n.task;
+    SELECT array_agg(l.task_uuid) AS edges_of, array_agg(a.id) AS parents, array_agg(b.id) AS children INTO made
+      FROM links l JOIN made p ON p.task_uuid = l.task_uuid AND p.ordinal = l.parent
+      JOIN made c ON c.task_uuid = l.task_uuid AND c.ordinal = l.child
+     CROSS JOIN LATERAL unnest(p.ids) a(id) CROSS JOIN LATERAL unnest(c.ids) b(id);
+    PERFORM pawl_dag._insert_checked_edges(tasks, made.edges_of, made.parents, made.children);
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._make_mapped_steps(pawl_dag.templates, uuid[]) IS
-'internal: the steps and edges of new tasks whose template has mapped steps; 22023: the context has no array there';
+'internal: inserts the steps and edges of new tasks whose template has mapped steps';
 
--- Some of these keys are another task's: of one that is there, or of one in the same call.
+CREATE FUNCTION pawl_dag._make_steps(template pawl_dag.templates, tasks uuid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    drawn record;
+BEGIN
+    -- the ids of a task's steps by their ordinal: edges find theirs without a join that no statistics know of
+    WITH numbered AS MATERIALIZED (
+        SELECT t.task_uuid, t.priority, t.rank, t.traceparent, t.tracestate,
+        ARRAY(SELECT pawl.uuid_v7() FROM generate_series(1, template.steps_total) WHERE t.task_uuid IS NOT NULL) AS ids
+          FROM pawl_dag.tasks t WHERE t.task_uuid = ANY (tasks)),
+    -- OFFSET 0: each step is looked up by its whole key, whatever the planner thinks of the size of templates
+    linked AS MATERIALIZED (
+        SELECT p.ordinal AS parent, c.ordinal AS child FROM pawl_dag.template_edges e
+         CROSS JOIN LATERAL (SELECT s.ordinal FROM pawl_dag.template_steps s
+             WHERE s.template_uuid = e.template_uuid AND s.name = e.parent OFFSET 0) p
+         CROSS JOIN LATERAL (SELECT s.ordinal FROM pawl_dag.template_steps s
+             WHERE s.template_uuid = e.template_uuid AND s.name = e.child OFFSET 0) c
+         WHERE e.template_uuid = template.template_uuid),
+    made AS (
+        INSERT INTO pawl_dag.steps (task_uuid, step_uuid, name, namespace, priority, rank, handler, handler_options,
+            level, total_parents, unsatisfied_parents,
+                                    optional, retryable, max_attempts, backoff, timeout, traceparent, tracestate)
+        SELECT t.task_uuid, t.ids[s.ordinal], s.name,
+               CASE WHEN s.handler ^@ 'sql:' THEN 'sql:' ELSE template.namespace END, t.priority, t.rank, s.handler,
+               s.handler_options, s.level, s.parents, s.parents, s.optional,
+               s.retryable, s.max_attempts, s.backoff, s.timeout, t.traceparent, t.tracestate
+          FROM numbered t CROSS JOIN pawl_dag.template_steps s
+          WHERE s.template_uuid = template.template_uuid)
+    SELECT array_agg(t.task_uuid) AS edges_of, array_agg(t.ids[l.parent]) AS parents,
+           array_agg(t.ids[l.child]) AS children INTO drawn
+      FROM linked l CROSS JOIN numbered t;
+    PERFORM pawl_dag._insert_checked_edges(tasks, drawn.edges_of, drawn.parents, drawn.children);
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._make_steps(pawl_dag.templates, uuid[]) IS
+'internal: inserts the steps and edges of new tasks whose template has no mapped steps';
+
+-- Some of these identity keys exist already, in the table or twice in this call.
 CREATE FUNCTION pawl_dag._reject_repeated(template pawl_dag.templates, keys text[], new_tasks uuid[], key_hint text)
     RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -178,10 +214,9 @@ DECLARE
     mapped boolean := EXISTS (SELECT FROM pawl_dag.template_steps s
         WHERE s.template_uuid = template.template_uuid AND s.map_over IS NOT NULL);
     keys text[];
-    new_tasks uuid[];
-    edges_of uuid[];
-    parents uuid[];
-    children uuid[];
+    started record;
+    counted integer[];
+    n integer;
 BEGIN
     IF contexts IS NULL THEN
         PERFORM pawl.raise('22004', 'contexts must not be null');
@@ -216,45 +251,39 @@ BEGIN
                clock_timestamp() + template.max_duration, template.stale_after
           FROM unnest(contexts, keys) c(context, key)
         ON CONFLICT ON CONSTRAINT tasks_namespace_name_identity_key_key DO NOTHING
-        RETURNING task_uuid, priority, rank, traceparent, tracestate),
-    -- the ids of a task's steps by their ordinal: edges find theirs without a join that no statistics know of
-    numbered AS MATERIALIZED (
-        SELECT t.task_uuid, t.priority, t.rank, t.traceparent, t.tracestate,
-        ARRAY(SELECT pawl.uuid_v7() FROM generate_series(1, template.steps_total) WHERE t.task_uuid IS NOT NULL) AS ids
-          FROM started t),
-    -- OFFSET 0: each step is looked up by its whole key, whatever the planner thinks of the size of templates
-    linked AS MATERIALIZED (
-        SELECT p.ordinal AS parent, c.ordinal AS child FROM pawl_dag.template_edges e
-         CROSS JOIN LATERAL (SELECT s.ordinal FROM pawl_dag.template_steps s
-             WHERE s.template_uuid = e.template_uuid AND s.name = e.parent OFFSET 0) p
-         CROSS JOIN LATERAL (SELECT s.ordinal FROM pawl_dag.template_steps s
-             WHERE s.template_uuid = e.template_uuid AND s.name = e.child OFFSET 0) c
-         WHERE e.template_uuid = template.template_uuid AND NOT mapped),
-    made AS (
-        INSERT INTO pawl_dag.steps (task_uuid, step_uuid, name, namespace, priority, rank, handler, handler_options,
-            level, total_parents, unsatisfied_parents,
-                                    optional, retryable, max_attempts, backoff, timeout, traceparent, tracestate)
-        SELECT t.task_uuid, t.ids[s.ordinal], s.name,
-               CASE WHEN s.handler ^@ 'sql:' THEN 'sql:' ELSE template.namespace END, t.priority, t.rank, s.handler,
-               s.handler_options, s.level, s.parents, s.parents, s.optional,
-               s.retryable, s.max_attempts, s.backoff, s.timeout, t.traceparent, t.tracestate
-          FROM numbered t CROSS JOIN pawl_dag.template_steps s
-          WHERE s.template_uuid = template.template_uuid AND NOT mapped),
-    drawn AS (
-        SELECT t.task_uuid, t.ids[l.parent] AS parent, t.ids[l.child] AS child FROM linked l CROSS JOIN numbered t)
-    SELECT t.tasks, d.tasks, d.parents, d.children INTO new_tasks, edges_of, parents, children
-      FROM (SELECT coalesce(array_agg(t.task_uuid), '{}') AS tasks FROM started t) t
-     CROSS JOIN (SELECT array_agg(d.task_uuid) AS tasks, array_agg(d.parent) AS parents, array_agg(d.child) AS children
-                   FROM drawn d) d;
-    IF cardinality(new_tasks) < cardinality(contexts) THEN
-        PERFORM pawl_dag._reject_repeated(template, keys, new_tasks, key_hint);
+        RETURNING task_uuid, rank, tasks.context, traceparent, tracestate)
+    SELECT coalesce(array_agg(s.task_uuid), '{}') AS tasks, array_agg(s.rank) AS ranks,
+           array_agg(s.context) FILTER (WHERE mapped) AS contexts, array_agg(s.traceparent) AS traceparents,
+           array_agg(s.tracestate) AS tracestates INTO started
+      FROM started s;
+    n := cardinality(started.tasks);
+    IF n < cardinality(contexts) THEN
+        PERFORM pawl_dag._reject_repeated(template, keys, started.tasks, key_hint);
+    END IF;
+    IF n = 0 THEN
+        RETURN '{}';
     END IF;
     IF mapped THEN
-        PERFORM pawl_dag._make_mapped_steps(template, new_tasks);
-    ELSIF NOT pawl_dag._insert_edges(edges_of, parents, children) THEN
-        PERFORM pawl_dag._insert_checked_edges(new_tasks, edges_of, parents, children);
+        PERFORM pawl_dag._require_arrays(template, started.tasks);
     END IF;
-    RETURN new_tasks;
+    counted := pawl_dag._insert_steps(template.template_uuid, template.namespace, _insert_tasks.priority,
+        started.tasks, started.ranks, started.contexts, started.traceparents, started.tracestates);
+    IF counted IS NULL AND mapped THEN
+        PERFORM pawl_dag._make_mapped_steps(template, started.tasks);
+    ELSIF counted IS NULL THEN
+        PERFORM pawl_dag._make_steps(template, started.tasks);
+    ELSIF mapped THEN
+        -- the name of an element can be that of another step of the template
+        IF EXISTS (SELECT FROM pawl_dag.template_steps s WHERE s.template_uuid = template.template_uuid
+                       AND s.map_over IS NULL AND right(s.name, 1) = ']') THEN
+            PERFORM pawl_dag._one_name_each(started.tasks);
+        END IF;
+        UPDATE pawl_dag.tasks t
+           SET steps_total = c.total, steps_ready = c.ready, steps_blocked = c.total - c.ready
+          FROM unnest(started.tasks, counted[1 : n], counted[n + 1 : 2 * n]) c(task, total, ready)
+         WHERE t.task_uuid = c.task;
+    END IF;
+    RETURN started.tasks;
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._insert_tasks(text, jsonb[], text, text, integer, text[], uuid, uuid, text) IS

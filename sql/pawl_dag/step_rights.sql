@@ -1,6 +1,6 @@
--- What no plain UPDATE of a step does: the work of SQL functions.
+-- Rejects UPDATEs of steps that are SQL functions.
 
--- Work of SQL functions is theirs: it is begun and ended by roles that may run them.
+-- Only roles that may run SQL functions begin and end their work.
 CREATE FUNCTION pawl_dag._runs_sql() RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -9,7 +9,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl_dag._runs_sql() IS 'internal: the current user may run SQL functions';
 
--- A lease that is over ends by pawl.reap, which all may call.
+-- pawl.reap ends an expired lease, and every role may call it.
 CREATE FUNCTION pawl_dag._sql_step_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

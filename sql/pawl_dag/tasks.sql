@@ -1,7 +1,7 @@
--- Tasks and their steps. Every key begins with the task, so that a task can live on any shard, whole.
+-- Tasks and their steps. Every key begins with the task, so that a task with all its rows can be on any shard.
 
--- A point of priority is worth ten hours of waiting. All grow old alike, so the order of
--- two never changes, and the rank never has to.
+-- A point of priority is worth ten hours of waiting. All tasks age alike, so the order of two never changes, and the
+-- rank need not be updated.
 CREATE FUNCTION pawl_dag._rank(priority integer, since timestamptz) RETURNS double precision
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 RETURN priority OPERATOR(pg_catalog.-) (pg_catalog.date_part('epoch',
@@ -28,7 +28,7 @@ CREATE TABLE pawl_dag.tasks (
     traceparent text COLLATE "C" DEFAULT nullif(pg_catalog.current_setting('pawl.traceparent', true), ''),
     tracestate text COLLATE "C" DEFAULT nullif(pg_catalog.current_setting('pawl.tracestate', true), ''),
     failure_policy text NOT NULL DEFAULT 'block',
-    -- kept by pawl
+    -- maintained by pawl
     processor_uuid uuid,
     lease_until timestamptz,
     token bigint NOT NULL DEFAULT 0,
@@ -100,7 +100,7 @@ CREATE TABLE pawl_dag.steps (
     -- the trace of its task
     traceparent text COLLATE "C" DEFAULT nullif(pg_catalog.current_setting('pawl.traceparent', true), ''),
     tracestate text COLLATE "C" DEFAULT nullif(pg_catalog.current_setting('pawl.tracestate', true), ''),
-    -- kept by pawl
+    -- maintained by pawl
     worker_uuid uuid,
     lease_until timestamptz,
     token bigint NOT NULL DEFAULT 0,

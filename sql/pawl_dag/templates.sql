@@ -1,4 +1,4 @@
--- Templates: named workflows in versions. What a task runs is the version it began with.
+-- Templates: named workflows in versions. A task keeps the version that it was started with.
 
 CREATE TABLE pawl_dag.namespaces (
     namespace text COLLATE "C" PRIMARY KEY CHECK (namespace ~ '^[a-z][a-z0-9_]{0,28}$'),

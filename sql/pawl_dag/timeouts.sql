@@ -24,7 +24,7 @@ COMMENT ON VIEW pawl_dag.task_staleness IS
 'tasks under way by how long they are in their state: healthy, warning from 80 % of the threshold on, stale; also '
 'stale is what has passed its deadline. fails, records: what pawl_dag.time_out_tasks does to it when it is stale';
 
--- What time_out_tasks would do now, and to which tasks.
+-- The tasks that time_out_tasks would change now, and how.
 CREATE FUNCTION pawl_dag.stale_tasks(batch integer DEFAULT 100)
 RETURNS TABLE (task_uuid uuid, state text, stale_at timestamptz, deadline_at timestamptz, fails boolean,
     gives_up boolean, records boolean)

@@ -93,8 +93,8 @@ CREATE TRIGGER altered BEFORE UPDATE OF definition_uuid ON pawl_saga.flows
     FOR EACH ROW WHEN (OLD.definition_uuid IS DISTINCT FROM NEW.definition_uuid)
     EXECUTE FUNCTION pawl_saga._flow_altered();
 
--- What comes into a flow that is reverted is not executed: it is to be reverted as well if all of the flow is, or what
--- comes before it, or all that comes behind it.
+-- New atoms of a flow that is being reverted are not executed. They are to be reverted too, if all of the flow is, or
+-- an atom before them, or all atoms behind them.
 CREATE FUNCTION pawl_saga._turn_added(flow uuid, had integer[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -117,7 +117,7 @@ BEGIN
         RETURN;
     END IF;
     PERFORM pawl_saga._close_behind(flow, false);
-    -- those that are new together do not keep each other from it
+    -- new atoms do not prevent it for each other
     SELECT array_agg(a.node) INTO turned
       FROM pawl_saga.atoms a
      WHERE a.flow_uuid = flow AND NOT a.dropped AND a.node <> ALL (had) AND a.state = 'PENDING'

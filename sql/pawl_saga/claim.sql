@@ -1,6 +1,6 @@
--- What workers take: tasks to execute or to revert, and what lost workers left.
+-- What workers claim: tasks to execute or to revert, and tasks of lost workers.
 
--- A duty raised in a flow: it is left alone for a second, then longer each time.
+-- A flow in which a duty raised an error waits for a second, then longer each time.
 CREATE FUNCTION pawl_saga._set_aside(flow uuid, duty text, code text, said text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -17,8 +17,43 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._set_aside(uuid, text, text, text) IS 'internal: records that a duty raised in a flow';
 
--- What a lost worker left, and what was decided to be reverted since: its outcome is unknown, so it has failed.
--- SECURITY DEFINER: it may set flows aside.
+CREATE FUNCTION pawl_saga._ends_duty(sqlstate text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    RETURN pawl.is_transient(sqlstate) AND sqlstate NOT LIKE '40%';
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._ends_duty(text) IS
+'internal: whether an error ends the duty instead of setting a flow aside: a transient one that is no conflict';
+
+-- Examines nodes of a locked flow for a duty, and returns how many: 0 if that raises, and the flow is set aside.
+CREATE FUNCTION pawl_saga._look_again_or_set_aside(flow uuid, nodes integer[], duty text) RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    said text;
+    code text;
+BEGIN
+    PERFORM pawl_saga._look_again(flow, nodes);
+    DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = flow;
+    RETURN cardinality(nodes);
+EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+    IF pawl_saga._ends_duty(SQLSTATE) THEN
+        RAISE;
+    END IF;
+    GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
+    PERFORM pawl_saga._set_aside(flow, duty, code, said);
+    RETURN 0;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._look_again_or_set_aside(uuid, integer[], text) IS
+'internal: examines nodes of a flow for a duty; a flow that raises is set aside';
+
+-- Tasks of lost workers that were decided to be reverted since: their outcome is unknown, so they have failed. SECURITY
+-- DEFINER: it may set flows aside.
 CREATE FUNCTION pawl_saga._record_orphans(processor text, queue text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -46,7 +81,7 @@ BEGIN
                  AND t.intention = 'REVERT';
             DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = locked;
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-            IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
+            IF pawl_saga._ends_duty(SQLSTATE) THEN
                 RAISE;
             END IF;
             GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
@@ -58,7 +93,7 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._record_orphans(text, text) IS
 'internal: tasks without a worker that are to be reverted have failed';
 
--- What a lost worker left: the state stays, so no event fires.
+-- Tasks of lost workers: their state stays, so no event fires.
 CREATE FUNCTION pawl_saga._take_lost(processor text, queue text, batch integer, lease interval)
 RETURNS SETOF pawl_saga.tasks
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
@@ -82,7 +117,7 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._take_lost(text, text, integer, interval) IS
 'internal: claims tasks that have lost their workers';
 
--- What a worker is told of tasks that it has taken.
+-- The columns that a worker gets of claimed tasks.
 CREATE FUNCTION pawl_saga._as_claimed(tasks pawl_saga.tasks[])
 RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, token bigint, arguments jsonb,
     result jsonb, failure jsonb, failures jsonb, traceparent text, tracestate text)

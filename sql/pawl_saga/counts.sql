@@ -1,5 +1,5 @@
--- What blocks what. Forward, a node waits for those directly before it; backward, for those directly behind it. Both
--- are counted in `blockers`, and a decision turns the counting round for all that it reverts.
+-- Counts the blockers of each node. Forward, a node waits for those directly before it; backward, for those directly
+-- behind it. Both are counted in `blockers`, and a decision reverses the direction for all that it reverts.
 
 -- Counts a whole flow again from the states and intentions of its atoms, and finds those that are ready.
 CREATE FUNCTION pawl_saga._recount(flow uuid) RETURNS void

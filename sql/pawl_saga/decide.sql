@@ -1,7 +1,7 @@
--- What is decided when something fails, and what a retry controller does.
+-- Decisions after a failure, and what retry controllers do.
 
--- Turns atoms round: everything, or a retry and all that comes behind it. The retry
--- itself is to be reverted as well, or to try again.
+-- Reverses atoms: all of them, or a retry and all that comes behind it. The retry itself is to be reverted too, or to
+-- try again.
 CREATE FUNCTION pawl_saga._turn(flow uuid, retry integer, aim text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -75,7 +75,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._values_left(uuid, integer) IS 'internal: what a ForEach has left';
 
--- What a controller says to a failure in its scope: RETRY, REVERT, REVERT_ALL.
+-- The decision of a controller about a failure in its scope: RETRY, REVERT, REVERT_ALL.
 CREATE FUNCTION pawl_saga._answer(flow uuid, retry integer, failure jsonb) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -121,7 +121,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._answer(uuid, integer, jsonb) IS 'internal: what a controller decides';
 
--- A function named with its schema, as SQL can call it. 42883: there is none.
+-- Finds a function by its qualified name. 42883: there is none.
 CREATE FUNCTION pawl_saga._function(name text, arguments text) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -187,7 +187,7 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._note_failure(uuid, integer, text, jsonb) IS
 'internal: keeps a failure in the history of a retry';
 
--- Asks one controller after the other, from the inside outwards, and does what they say.
+-- Asks the controllers from the inside outwards, and carries out what they decide.
 CREATE FUNCTION pawl_saga._decide(flow uuid, node integer, failure jsonb, asks boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- Definitions: structures of tasks, compiled to graphs, in versions. What a flow runs is the version it began with.
+-- Definitions: structures of tasks, compiled to graphs, in versions. A flow keeps the version that it was started with.
 
 CREATE TABLE pawl_saga.definitions (
     definition_uuid uuid PRIMARY KEY DEFAULT pawl.uuid_v7(),

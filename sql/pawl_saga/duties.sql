@@ -1,4 +1,4 @@
--- What time brings: attempts whose wait is over, and work that takes too long.
+-- Duties of time: attempts whose backoff has passed, tasks that take too long, and waits that end.
 
 CREATE FUNCTION pawl_saga.begin_attempts(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
@@ -9,8 +9,6 @@ SET pawl.token = ''
 AS $function$
 DECLARE
     due record;
-    said text;
-    code text;
 BEGIN
     PERFORM pawl.check_batch(batch, 10000);
     done := 0;
@@ -26,17 +24,7 @@ BEGIN
                  ORDER BY x.flow_uuid FOR NO KEY UPDATE SKIP LOCKED) f
           JOIN pawl_saga.retries r ON r.flow_uuid = f.flow_uuid AND r.due_at <= clock_timestamp() GROUP BY f.flow_uuid
     LOOP
-        BEGIN
-            PERFORM pawl_saga._look_again(due.flow_uuid, due.nodes);
-            DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = due.flow_uuid;
-            done := done + cardinality(due.nodes);
-        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-            IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
-                RAISE;
-            END IF;
-            GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
-            PERFORM pawl_saga._set_aside(due.flow_uuid, 'begin_attempts', code, said);
-        END;
+        done := done + pawl_saga._look_again_or_set_aside(due.flow_uuid, due.nodes, 'begin_attempts');
     END LOOP;
     SELECT least((SELECT min(r.due_at) FROM pawl_saga.retries r WHERE r.due_at > clock_timestamp()),
         (SELECT min(s.due_at) FROM pawl_saga.set_aside s WHERE s.due_at > clock_timestamp()))
@@ -88,7 +76,7 @@ BEGIN
             DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = late;
             done := done + moved;
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-            IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
+            IF pawl_saga._ends_duty(SQLSTATE) THEN
                 RAISE;
             END IF;
             GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
@@ -116,8 +104,6 @@ SET pawl.token = ''
 AS $function$
 DECLARE
     due record;
-    said text;
-    code text;
 BEGIN
     PERFORM pawl.check_batch(batch, 10000);
     done := 0;
@@ -134,17 +120,7 @@ BEGIN
           JOIN pawl_saga.tasks t ON t.flow_uuid = f.flow_uuid AND t.wait_until <= clock_timestamp()
               AND t.intention = 'EXECUTE' GROUP BY f.flow_uuid
     LOOP
-        BEGIN
-            PERFORM pawl_saga._look_again(due.flow_uuid, due.nodes);
-            DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = due.flow_uuid;
-            done := done + cardinality(due.nodes);
-        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-            IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
-                RAISE;
-            END IF;
-            GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
-            PERFORM pawl_saga._set_aside(due.flow_uuid, 'end_waits', code, said);
-        END;
+        done := done + pawl_saga._look_again_or_set_aside(due.flow_uuid, due.nodes, 'end_waits');
     END LOOP;
     SELECT least((SELECT min(t.wait_until) FROM pawl_saga.tasks t
         WHERE t.wait_until > clock_timestamp() AND t.wait_until <> 'infinity'),

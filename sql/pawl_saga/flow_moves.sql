@@ -139,8 +139,8 @@ COMMENT ON FUNCTION pawl_saga._close_behind(uuid, boolean) IS
 'internal: reverts what is behind a reverted atom, with failures that are undecided or not; true: there was
 something';
 
--- A retry that was trying again goes on with that when its scope is undone; one that cannot try again leaves the
--- decision to the next one outside.
+-- A retry that was trying again continues with that when its scope is undone; one that cannot try again leaves the
+-- decision to the next controller outside.
 CREATE FUNCTION pawl_saga._mend_retries(flow uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -193,7 +193,7 @@ BEGIN
     END IF;
     IF NEW.state = 'PENDING' THEN
         PERFORM pawl_saga._reset_atoms(NEW.flow_uuid);
-        PERFORM pawl_saga._recount(NEW.flow_uuid);  -- nothing is ready before it is run
+        PERFORM pawl_saga._recount(NEW.flow_uuid);  -- nothing is ready before the flow runs
     ELSIF NEW.state = 'SUSPENDING' OR NEW.state = 'RESUMING' THEN
         PERFORM pawl_saga._hold(NEW.flow_uuid);
     ELSIF NEW.state = 'RUNNING' THEN

@@ -1,4 +1,4 @@
--- Flows and what they consist of. Every key begins with the flow, so that a flow can live on any shard, whole.
+-- Flows and their atoms. Every key begins with the flow, so that a flow with all its rows can be on any shard.
 
 CREATE TABLE pawl_saga.flows (
     flow_uuid uuid PRIMARY KEY DEFAULT pawl.uuid_v7(),
@@ -71,7 +71,7 @@ CREATE TABLE pawl_saga.tasks (
     -- the trace of its flow
     traceparent text COLLATE "C" DEFAULT nullif(pg_catalog.current_setting('pawl.traceparent', true), ''),
     tracestate text COLLATE "C" DEFAULT nullif(pg_catalog.current_setting('pawl.tracestate', true), ''),
-    -- kept by pawl
+    -- maintained by pawl
     worker text,
     lease_until timestamptz,
     token bigint NOT NULL DEFAULT 0,
@@ -192,7 +192,7 @@ COMMENT ON COLUMN pawl_saga.signals.taken_by IS
 'the node of the task that took it; null though it is taken: its flow began anew';
 CREATE INDEX signals_open ON pawl_saga.signals (flow_uuid, name, signal_uuid) WHERE taken_at IS NULL;
 
--- What a duty cannot do in a flow raises in it alone: the flow is left for a while, and the others go on.
+-- An error of a duty in a flow concerns that flow alone: it waits for a while, and the others continue.
 CREATE TABLE pawl_saga.set_aside (
     flow_uuid uuid PRIMARY KEY REFERENCES pawl_saga.flows ON DELETE CASCADE,
     duty text COLLATE "C" NOT NULL,

@@ -1,7 +1,6 @@
 -- What follows from state changes, however they were made: the trigger looks at all rows of a statement at once.
 
--- Workers write results with the state that they belong to, and nowhere else; what is
--- ignored or begins anew is not theirs to say.
+-- Workers write results only together with the state that they belong to; they cannot ignore or restart tasks.
 CREATE FUNCTION pawl_saga._task_kept() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -18,7 +17,7 @@ BEGIN
     IF OLD.state IN ('RUNNING', 'REVERTING')
        AND (OLD.result, OLD.failure, OLD.revert_result, OLD.revert_failure) IS NOT DISTINCT FROM (NEW.result,
            NEW.failure, NEW.revert_result, NEW.revert_failure) THEN
-        -- progress: as a heartbeat, its owner's alone
+        -- progress: only by the owner, as a heartbeat
         IF OLD.worker IS NULL OR OLD.worker IS DISTINCT FROM nullif(current_setting('pawl.processor', true), '') THEN
             PERFORM pawl.raise('PW004', format('task "%s" belongs to another processor', OLD.name),
                 format('Task %s of flow %s: only its owner can change its progress.', OLD.node, OLD.flow_uuid));
@@ -36,7 +35,7 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._task_kept() IS
 'internal: keeps what workers may not change though they may write the column; 42501, PW004, PW005';
 
--- Work of SQL functions is theirs: it is begun and ended by roles that may run them.
+-- Only roles that may run SQL functions begin and end their work.
 CREATE FUNCTION pawl_saga._runs_sql() RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -45,7 +44,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl_saga._runs_sql() IS 'internal: the current user may run SQL functions';
 
--- A lease that is over ends by pawl.reap, which all may call.
+-- pawl.reap ends an expired lease, and every role may call it.
 CREATE FUNCTION pawl_saga._sql_task_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -83,8 +82,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._worker_lost() IS 'internal: counts the workers that were lost with a task';
 
--- Sets what a task remembers of the state it enters, and calls, of the functions above, those that a row needs
--- (src/packs/saga/task_trigger.cpp).
+-- Sets the columns that a task stores about the state that it enters, and calls those of the functions above that a row
+-- needs (src/packs/saga/task_trigger.cpp).
 CREATE FUNCTION pawl_saga._task_written() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_saga_task_written';
 COMMENT ON FUNCTION pawl_saga._task_written() IS 'internal: the checks of an updated task, and what it remembers';
@@ -148,8 +147,8 @@ COMMENT ON FUNCTION pawl_saga._follow_on(uuid[], integer[], text[], text[], json
     integer[]) IS
 'internal: examines the nodes that became ready by the ends of atoms, and decides about failures';
 
--- SECURITY DEFINER: those who report a result may not write the counters and decisions that follow from it. ended: what
--- the trigger below found.
+-- SECURITY DEFINER: roles that report a result may not write the counters and decisions that follow from it. ended:
+-- what the trigger below found.
 CREATE FUNCTION pawl_saga._follow_up(ended internal) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -166,7 +165,7 @@ CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_saga.tasks REFERENCING OLD TABLE 
 CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_saga.retries REFERENCING OLD TABLE AS old_atoms NEW TABLE AS new_atoms
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_saga._atoms_ended();
 
--- What a flow in which no work is in progress comes to; null: it waits for a time, a signal or an answer; READY:
+-- The state that a flow without work in progress comes to; null: it waits for a time, a signal or an answer; READY:
 -- something can be begun, and was not.
 CREATE FUNCTION pawl_saga._outcome(f pawl_saga.flows) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -1,4 +1,4 @@
--- Who may do what: workers claim and report, operators run, suspend and put right, readers look.
+-- Privileges: workers claim and report; operators run, suspend and repair; readers read.
 
 GRANT USAGE ON SCHEMA pawl_saga TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 GRANT SELECT ON ALL TABLES IN SCHEMA pawl_saga TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
@@ -7,7 +7,7 @@ GRANT INSERT, UPDATE ON pawl_saga.flows, pawl_saga.runs, pawl_saga.tasks, pawl_s
     pawl_saga.attempts, pawl_saga.jobs, pawl_saga.signals
     TO pawl_admin;
 GRANT INSERT ON pawl_saga.retry_transitions, pawl_saga.retry_transitions_log TO pawl_admin;
--- What a flow consists of, and what follows from state changes, is written by functions of the owner.
+-- Functions of the owner write the parts of a flow, and what follows from state changes.
 GRANT INSERT (flow_uuid, definition_uuid, name, inputs, defer_reverts, never_resolve, correlation_id, traceparent,
               tracestate), UPDATE (state)
     ON pawl_saga.flows TO pawl_operator, pawl_worker;
@@ -17,7 +17,7 @@ GRANT INSERT (flow_uuid, signal_uuid, name, payload) ON pawl_saga.signals TO paw
 GRANT INSERT (job_uuid, board, name, priority, flow, inputs, details, max_attempts),
       UPDATE (state, owner, lease_until, flow_uuid, session_lock, due_at, trashed_at, trashed_for)
     ON pawl_saga.jobs TO pawl_operator, pawl_worker;
--- operators have a flow go on with another definition, and say which jobs come first and how often they are tried
+-- operators alter the definition of a flow, and set priority and attempts of jobs
 GRANT UPDATE (definition_uuid) ON pawl_saga.flows TO pawl_operator;
 GRANT UPDATE (priority, max_attempts) ON pawl_saga.jobs TO pawl_operator;
 -- pawl_saga.time_out_tasks sets flows aside with the rights of its caller

@@ -3,8 +3,9 @@
 CREATE FUNCTION pawl_saga.may_execute(old pawl_saga.tasks, new pawl_saga.tasks) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS $function$BEGIN
+    -- what counts the last of its blockers down may execute it at once
     RETURN new.blockers OPERATOR(pg_catalog.=) 0 AND new.intention OPERATOR(pg_catalog.=) 'EXECUTE'
-        AND old.due_at IS NULL;
+        AND (old.due_at IS NULL OR old.blockers OPERATOR(pg_catalog.>) 0);
 END$function$;
 COMMENT ON FUNCTION pawl_saga.may_execute(pawl_saga.tasks, pawl_saga.tasks) IS
 'Guard: the task is to be executed, and all atoms before it are done. old, new: the row before and after.

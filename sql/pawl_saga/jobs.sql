@@ -1,4 +1,4 @@
--- The job board: flows to be run, posted by one, taken by another, done once.
+-- The job board: flows that are posted by one program, and run once by another.
 
 CREATE TABLE pawl_saga.jobs (
     job_uuid uuid PRIMARY KEY DEFAULT pawl.uuid_v7(),
@@ -10,7 +10,7 @@ CREATE TABLE pawl_saga.jobs (
     inputs jsonb NOT NULL DEFAULT '{}',
     details jsonb NOT NULL DEFAULT '{}',
     flow_uuid uuid,
-    -- kept by pawl
+    -- maintained by pawl
     owner text,
     lease_until timestamptz,
     token bigint NOT NULL DEFAULT 0,
@@ -69,7 +69,7 @@ COMMENT ON FUNCTION pawl_saga._job_entered() IS
 CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_saga.jobs
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION pawl_saga._job_entered();
 
--- What only the owner of a job changes.
+-- Columns that only the owner of a job changes.
 CREATE FUNCTION pawl_saga._job_kept() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -293,8 +293,8 @@ timeout: default null: none.
 Errors: P0002 no jobs within the timeout. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
 Example: SELECT pawl_saga.wait_for_jobs(timeout => ''1 s'')';
 
--- The conductor: any number of sessions may run it, under one name; what it does is
--- transactions, so it never dies half-way.
+-- The conductor. Any number of sessions can run it under one name; each call is a transaction, so it leaves nothing
+-- half done.
 CREATE FUNCTION pawl_saga.conductor() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 RETURN '019b0000-0000-7000-8000-00000005a9a0'::pg_catalog.text;
@@ -314,7 +314,7 @@ DECLARE
 BEGIN
     PERFORM pawl.check_batch(batch, 10000);
     done := 0;
-    -- a suspended flow keeps its job: back on the board, the next call would take it and undo what the operator said
+    -- a suspended flow keeps its job: on the board, the next call would claim it and undo what the operator decided
     FOR job IN
         SELECT j.job_uuid FROM pawl_saga.jobs j JOIN pawl_saga.flows f ON f.flow_uuid = j.flow_uuid
          WHERE j.owner = pawl_saga.conductor() AND f.state NOT IN ('RUNNING', 'SUSPENDING', 'SUSPENDED', 'RESUMING')
@@ -335,10 +335,10 @@ BEGIN
                 PERFORM pawl_saga.resume(job.flow_uuid);
             END IF;
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-            IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
+            IF pawl_saga._ends_duty(SQLSTATE) THEN
                 RAISE;
             ELSIF pawl.is_transient(SQLSTATE) THEN
-                -- it may pass; the job is given back, max_attempts times, and the others go on
+                -- the error may not come again; the job is given back, max_attempts times, and the others continue
                 PERFORM pawl_saga.abandon_job(job.job_uuid, pawl_saga.conductor());
             ELSE
                 GET STACKED DIAGNOSTICS said = MESSAGE_TEXT;

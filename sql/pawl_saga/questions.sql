@@ -117,7 +117,7 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM pawl_saga._lost_questions();
-    -- As everywhere, the flow is locked before what belongs to it.
+    -- The flow is locked before its rows, as everywhere.
     SELECT q.* INTO taken FROM pawl_saga.questions q JOIN pawl_saga.flows f ON f.flow_uuid = q.flow_uuid
      WHERE q.session IS NULL
        AND NOT EXISTS (SELECT FROM pawl_saga.questions x WHERE x.flow_uuid = q.flow_uuid AND x.place < q.place)

@@ -1,7 +1,7 @@
--- What workers say: results and failures of their tasks.
+-- Reports of workers: results and failures of their tasks.
 
--- What there is to say about elements of a report: the state of each task, and why the element does not count. again:
--- this very result of this processor is the recorded one; its answer was lost. at: when the report was made.
+-- Checks the elements of a report: the state of each task, and why the element does not count. again: this processor
+-- has already recorded this very result, and the answer was lost. at: when the report was made.
 CREATE FUNCTION pawl_saga._verdicts(flows uuid[], nodes integer[], tokens bigint[], outcomes jsonb[], worker text,
     at timestamptz, failed boolean[])
 RETURNS TABLE (n bigint, state text, problem text)
@@ -17,7 +17,7 @@ BEGIN
     SELECT r.n, t.state,
         CASE WHEN t.node IS NULL THEN 'P0002 there is no such task'
             WHEN t.token IS DISTINCT FROM r.token THEN 'PW005 another processor owns the task, or none'
-            -- a revert has nothing to say when it is done
+            -- a revert that is done has no result
             WHEN r.said IS NULL AND t.state = ANY ('{RUNNING,SUCCESS,FAILURE}')
             THEN '22023 an element must have a result or a failure; only a revert can be reported without'
             WHEN t.state NOT IN ('RUNNING', 'REVERTING') THEN CASE
@@ -62,16 +62,16 @@ BEGIN
     BEGIN
         RETURN QUERY SELECT r.* FROM pawl_saga._report(results, worker) r;
     EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-        IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
+        IF pawl_saga._ends_duty(SQLSTATE) THEN
             RAISE;
         END IF;
-        -- what follows from one of them raises: flow by flow, so that it is that one's trouble alone
+        -- a follow-up of one flow raises an error: flow by flow, so that only that flow is concerned
         FOR one IN SELECT e ->> 'flow_uuid' AS flow, jsonb_agg(e) AS results FROM jsonb_array_elements(results) e
             GROUP BY 1 ORDER BY 1 LOOP
             BEGIN
                 RETURN QUERY SELECT r.* FROM pawl_saga._report(one.results, worker) r;
             EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-                IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
+                IF pawl_saga._ends_duty(SQLSTATE) THEN
                     RAISE;
                 END IF;
                 GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
@@ -108,3 +108,26 @@ Errors: 22023 results is not an array; PW004 no processor given. Privileges: paw
 Example: SELECT * FROM
 pawl_saga.report(''[{"flow_uuid": "01890000-0000-7000-8000-000000000001", "node": 1, "token": 1, "result": 7}]'',
 ''worker 1'')';
+
+CREATE FUNCTION pawl_saga.report_and_claim(results jsonb, processor text, queue text DEFAULT 'default',
+    batch integer DEFAULT 1, lease interval DEFAULT NULL)
+RETURNS TABLE (flow_uuid uuid, node integer, ok boolean, state text, problem text, name text, action text,
+    handler text, token bigint, arguments jsonb, result jsonb, failure jsonb, failures jsonb, traceparent text,
+    tracestate text)
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS 'MODULE_PATHNAME', 'pawl_saga_report_and_claim';
+COMMENT ON FUNCTION pawl_saga.report_and_claim(jsonb, text, text, integer, interval) IS
+'Records results and claims the next tasks, as pawl_saga.report and pawl_saga.claim do one after the other, with fewer
+writes: a task that the results make claimable begins by the write that makes it so.
+results: as for pawl_saga.report. processor: the worker. queue: default "default". batch: how many tasks to claim, 1
+to 10000; default 1. lease: default 60 s.
+Returns first one row for each element of results: flow_uuid, node, ok, state and problem as pawl_saga.report returns
+them. Then the claimed tasks, where ok is null: flow_uuid, node, name, action, handler, token, arguments, result,
+failure, failures, traceparent and tracestate as pawl_saga.claim returns them.
+Errors: PW004 no processor given; 22023 results is not an array, batch or lease out of range; 22004 queue is null;
+42501 tasks of SQL functions, which only pawl_saga.run_sql_tasks and work_sql_tasks run. Privileges: pawl_admin,
+pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_saga.report_and_claim(''[]'', ''worker 1'', batch => 10)';

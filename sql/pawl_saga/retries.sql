@@ -1,4 +1,4 @@
--- What the database does itself when it is ready: retries, votes, and looking whether all values are there.
+-- What the database runs itself when it is ready: retries, votes, and the check that all values exist.
 
 -- The votes of the deciders into a node: null, or how far a no reaches (ALL, FLOW, NEIGHBORS, ATOM).
 CREATE FUNCTION pawl_saga._vote(flow uuid, node integer) RETURNS text
@@ -89,7 +89,7 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._ignore(uuid, integer, text) IS
 'internal: ignores a node, and as many behind it as a no reaches';
 
--- One try of a retry: it runs and provides its next value.
+-- One attempt of a retry: it runs and provides its next value.
 CREATE FUNCTION pawl_saga._try(flow uuid, node integer) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -124,7 +124,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._try(uuid, integer) IS 'internal: runs a retry';
 
--- A retry tries again: its scope, and all behind it, is as new.
+-- A retry tries again: its scope, and all that is behind it, begins anew.
 CREATE FUNCTION pawl_saga._restart(flow uuid, node integer) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -198,7 +198,7 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._examine_retry(pawl_saga.flows, pawl_saga.retries) IS
 'internal: what a retry that nothing blocks does next';
 
--- Looks at a node that nothing blocks, and begins what is to be begun.
+-- Examines a node that nothing blocks, and begins what can begin.
 CREATE FUNCTION pawl_saga._examine(flow uuid, node integer, asks boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

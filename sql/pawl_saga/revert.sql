@@ -1,4 +1,4 @@
--- An operator has a whole flow undone.
+-- Reverts a whole flow, for an operator.
 
 CREATE FUNCTION pawl_saga.revert(flow uuid, reason text) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER

@@ -1,5 +1,4 @@
--- Flows begin, run again, stop for a while, and are put right. Each function is an UPDATE
--- that could be written by hand.
+-- Starts, reruns, suspends and repairs flows. Each function is an UPDATE that could be written by hand.
 
 -- The queue of a task as it is written. One that only waits has nothing that a worker
 -- could do, unless a worker is to revert it.
@@ -45,7 +44,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._add_atoms(uuid, uuid) IS 'internal: makes the atoms, entries and ends of a flow';
 
--- SECURITY DEFINER: those who begin flows do not say what these consist of.
+-- SECURITY DEFINER: roles that start flows cannot write what these consist of.
 CREATE FUNCTION pawl_saga._fill_flow(flow uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

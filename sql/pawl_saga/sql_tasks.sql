@@ -128,7 +128,7 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._claim_sql_tasks(text, integer) IS
 'internal: claims tasks that are SQL functions, and locks their flows first';
 
--- Looked at and not believed: the task is the worker's. SECURITY DEFINER: it may set flows aside.
+-- Checks the task itself, which must be the worker's. SECURITY DEFINER: it may set flows aside.
 CREATE FUNCTION pawl_saga._task_raised(flow uuid, node integer, token bigint, duty text, code text, said text)
     RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
@@ -161,8 +161,9 @@ AS $function$ DELETE FROM pawl_saga.set_aside s
     WHERE s.flow_uuid = flow AND s.duty IN ('work_sql_tasks', 'run_sql_tasks') $function$;
 COMMENT ON FUNCTION pawl_saga._task_done(uuid) IS 'internal: a task that is a SQL function was reported in this flow';
 
--- What a task did stands only together with its report: where a flow's follow-ups raise, both are undone. First all at
--- once, then each alone, so that the others stand; the one that goes on raising is left to its lease.
+-- What a task did is kept only together with its report: if a flow's follow-ups raise an error, both are undone. First
+-- all tasks at once, then each alone, so that the others are kept; the one that still raises an error is left to its
+-- lease.
 CREATE FUNCTION pawl_saga._run_claimed(works jsonb[], worker text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -199,7 +200,7 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._run_claimed(jsonb[], text) IS
 'internal: runs claimed tasks that are SQL functions, and reports; what cannot be reported is undone';
 
--- In the transaction of its caller: what ends that ends the attempt, and leaves no trace of it.
+-- Runs in the transaction of its caller; an error that ends it also undoes the attempt.
 CREATE FUNCTION pawl_saga._ask_next() RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

@@ -16,8 +16,7 @@ AS $function$
 DECLARE
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
 BEGIN
-    -- for as long as this transaction lives the row is locked and the lease long;
-    -- whatever ends it brings the short one back
+    -- until this transaction ends, the row is locked and the lease is long; a rollback brings the short lease back
     PERFORM set_config('pawl.processor', worker, true);
     UPDATE pawl_saga.tasks t SET lease_until = clock_timestamp() + interval '1 day'
      WHERE t.flow_uuid = (work ->> 'flow_uuid')::uuid AND t.node = (work ->> 'node')::integer
@@ -66,7 +65,7 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._run_sql_work(jsonb, text) IS
 'internal: runs a task, or asks a question, claimed in an earlier transaction; 0: it is lost';
 
--- What follows from a report always raises: its flow is set aside, and the others have their turn.
+-- What follows from the report always raises an error: its flow is set aside, and the others continue.
 CREATE FUNCTION pawl_saga._sql_work_raised(work jsonb, worker text, code text, said text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -79,7 +78,7 @@ BEGIN
             (work ->> 'token')::bigint, 'work_sql_tasks', code, said);
     ELSE
         PERFORM pawl_saga._question_raised(jsonb_populate_record(NULL::pawl_saga.questions, work), 'work_sql_tasks',
-            code, said, pawl.is_transient(code) AND code NOT LIKE '40%');
+            code, said, pawl_saga._ends_duty(code));
     END IF;
 END
 $function$;
@@ -91,7 +90,7 @@ CREATE PROCEDURE pawl_saga.work_sql_tasks(batch integer DEFAULT 100, lease inter
 LANGUAGE plpgsql SECURITY INVOKER
 AS $function$
 BEGIN
-    -- it commits, so it can set nothing for its whole run
+    -- it commits, so it cannot have settings for its whole run
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     PERFORM pawl.check_batch(batch, 10000), pawl.check_lease(lease);
     CALL pawl.claim_and_run('SELECT pawl_saga._take_sql_work($1, $2, $4)', 'SELECT pawl_saga._run_sql_work($1, $2)',

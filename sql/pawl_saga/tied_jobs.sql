@@ -1,5 +1,5 @@
--- Jobs that belong to a session: when it ends, however it ends, they are back on the
--- board, without any lease having to run out.
+-- Jobs that belong to a session: when it ends, for whatever reason, they return to the board at once, without a lease
+-- that has to expire.
 
 -- A session that has jobs tied to it holds one advisory lock (0x73616761, its number), and the jobs say which.
 CREATE FUNCTION pawl_saga._session_locks() RETURNS TABLE (pid integer, number integer)

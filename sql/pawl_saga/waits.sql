@@ -1,7 +1,7 @@
--- Tasks without a handler: they wait for a signal, or for a time. They wait PENDING, so a
--- flow that waits can be suspended at once.
+-- Tasks without a handler, which wait for a signal or for a time. They wait in PENDING, so their flow can be suspended
+-- at once.
 
--- A careful task may run now: it is put where workers find it, or begins to wait.
+-- A task whose deciders have agreed may run now: it becomes claimable, or begins to wait.
 CREATE FUNCTION pawl_saga._begin_task(t pawl_saga.tasks) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

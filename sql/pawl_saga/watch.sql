@@ -1,4 +1,4 @@
--- Looking at flows.
+-- Views of flows.
 
 CREATE VIEW pawl_saga.atoms AS
 SELECT t.flow_uuid, t.node, 'task' AS kind, t.name, t.state, t.intention, t.blockers, t.due_at, t.worker, t.result,
@@ -97,7 +97,7 @@ COMMENT ON FUNCTION pawl_saga.diagram(uuid) IS
 Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
 Example: SELECT pawl_saga.diagram(''01890000-0000-7000-8000-000000000001'')';
 
--- The counters as the definition and the states say they must be, reckoned in another way than they are kept.
+-- Computes the counters from the definition and the states, in another way than they are maintained.
 CREATE FUNCTION pawl_saga.verify(flow uuid DEFAULT NULL) RETURNS TABLE (flow_uuid uuid, atom text, problem text)
 LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp

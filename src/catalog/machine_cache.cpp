@@ -95,9 +95,78 @@ std::vector<std::string> strings_of(char** values, int n) {
     return std::vector<std::string>(values, values + n);
 }
 
+// The number of a state in diagram order; it may be lower than that of its composite, if the diagram names it first.
+core::StateId id_of(const Rows<StateRow>& states, const char* name) {
+    for (int i = 0; name != nullptr && i < states.n; ++i)
+        if (std::string_view(states.items[i].state) == name) return static_cast<core::StateId>(i);
+    return core::no_state;
+}
+
+// How many composites contain a state; more than there are states: it is inside itself.
+int depth_of(const Rows<StateRow>& states, const char* parent) {
+    int depth = 0;
+    for (core::StateId at = id_of(states, parent); at != core::no_state && depth <= states.n; ++depth)
+        at = id_of(states, states.items[at].parent);
+    return depth;
+}
+
+// Describes what is wrong with a row of pawl.machine_state; empty if nothing is.
+std::string problem_of(const Rows<StateRow>& states, const StateRow& row) {
+    const std::string_view kind = row.kind;
+    const std::string state = "State \"" + string_of(row.state) + "\"";
+    const core::StateId parent = id_of(states, row.parent);
+    if (kind != "state" && kind != "composite" && kind != "choice")
+        return state + " is of an unknown kind, \"" + row.kind + "\".";
+    if (row.parent != nullptr &&
+        (parent == core::no_state || std::string_view(states.items[parent].kind) != "composite"))
+        return state + " is inside \"" + row.parent + "\", which is not a composite state.";
+    if (depth_of(states, row.parent) > states.n) return state + " is inside itself.";
+    if ((row.initial || row.terminal) && kind != "state")
+        return state + " is initial or terminal, and no row can be in it.";
+    return {};
+}
+
+core::State read_state(const Rows<StateRow>& states, const StateRow& row) {
+    core::State state;
+    state.name = string_of(row.state);
+    const std::string_view kind = row.kind;
+    state.kind = kind == "choice" ? core::StateKind::choice : core::StateKind::state;
+    state.composite = kind == "composite";
+    state.parent = id_of(states, row.parent);
+    state.initial = row.initial;
+    state.terminal = row.terminal;
+    state.tags = strings_of(row.tags, row.ntags);
+    state.description = string_of(row.description);
+    return state;
+}
+
+// Describes what is wrong with a row of pawl.machine_transition; empty if nothing is.
+std::string problem_of(const core::Machine& machine, const TransitionRow& row) {
+    for (const char* end : {row.from, row.to})
+        if (end != nullptr && machine.find(end) == core::no_state)
+            return "Transition " + std::to_string(row.ordinal) + " names \"" + end +
+                   "\", which is not a state that a row can be in.";
+    return {};
+}
+
+core::Transition read_transition(const core::Machine& machine, const TransitionRow& row) {
+    core::Transition transition;
+    transition.from = row.from == nullptr ? core::no_state : machine.find(row.from);
+    transition.to = machine.find(row.to);
+    transition.event = string_of(row.event);
+    transition.params = strings_of(row.params, row.nparams);
+    transition.guards = strings_of(row.guards, row.nguards);
+    transition.effects = strings_of(row.effects, row.neffects);
+    transition.notes = strings_of(row.notes, row.nnotes);
+    transition.after = string_of(row.after);
+    transition.drawn_from = string_of(row.drawn_from);
+    return transition;
+}
+
 std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRow>& states,
                                      Rows<TransitionRow>& transitions) {
-    auto damaged = [&](const std::string& problem) {
+    auto check = [&](const std::string& problem) {
+        if (problem.empty()) return;
         throw pg::Failure(
             ERRCODE_DATA_CORRUPTED, "version " + std::to_string(version) + " of machine \"" + name + "\" is damaged",
             problem,
@@ -108,61 +177,17 @@ std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRo
     auto by_ordinal = [](const auto& a, const auto& b) { return a.ordinal < b.ordinal; };
     std::sort(states.items, states.items + states.n, by_ordinal);
     std::sort(transitions.items, transitions.items + transitions.n, by_ordinal);
-
-    // A state may have a lower ordinal than its composite, if the diagram names it first.
-    auto id_of = [&](const char* state) {
-        for (int i = 0; state != nullptr && i < states.n; ++i)
-            if (std::string_view(states.items[i].state) == state) return static_cast<core::StateId>(i);
-        return core::no_state;
-    };
-    auto depth_of = [&](const char* parent) {
-        int depth = 0;
-        for (core::StateId at = id_of(parent); at != core::no_state && depth <= states.n; ++depth)
-            at = id_of(states.items[at].parent);
-        return depth;
-    };
     std::set<std::string_view> names;
     for (int i = 0; i < states.n; ++i) {
         const StateRow& row = states.items[i];
-        core::State state;
-        state.name = string_of(row.state);
-        const std::string_view kind = row.kind;
-        if (kind != "state" && kind != "composite" && kind != "choice")
-            damaged("State \"" + state.name + "\" is of an unknown kind, \"" + row.kind + "\".");
-        if (!names.insert(row.state).second) damaged("State \"" + state.name + "\" is stored twice.");
-        state.kind = kind == "choice" ? core::StateKind::choice : core::StateKind::state;
-        state.composite = kind == "composite";
-        state.parent = id_of(row.parent);
-        if (row.parent != nullptr &&
-            (state.parent == core::no_state || std::string_view(states.items[state.parent].kind) != "composite"))
-            damaged("State \"" + state.name + "\" is inside \"" + row.parent + "\", which is not a composite state.");
-        if (depth_of(row.parent) > states.n) damaged("State \"" + state.name + "\" is inside itself.");
-        if ((row.initial || row.terminal) && kind != "state")
-            damaged("State \"" + state.name + "\" is initial or terminal, and no row can be in it.");
-        state.initial = row.initial;
-        state.terminal = row.terminal;
-        state.tags = strings_of(row.tags, row.ntags);
-        state.description = string_of(row.description);
-        machine->add(std::move(state));
+        if (!names.insert(row.state).second) check("State \"" + string_of(row.state) + "\" is stored twice.");
+        check(problem_of(states, row));
+        machine->add(read_state(states, row));
     }
     machine->index();
     for (int i = 0; i < transitions.n; ++i) {
-        const TransitionRow& row = transitions.items[i];
-        core::Transition transition;
-        transition.from = row.from == nullptr ? core::no_state : machine->find(row.from);
-        transition.to = machine->find(row.to);
-        for (const char* end : {row.from, row.to})
-            if (end != nullptr && machine->find(end) == core::no_state)
-                damaged("Transition " + std::to_string(row.ordinal) + " names \"" + end +
-                        "\", which is not a state that a row can be in.");
-        transition.event = string_of(row.event);
-        transition.params = strings_of(row.params, row.nparams);
-        transition.guards = strings_of(row.guards, row.nguards);
-        transition.effects = strings_of(row.effects, row.neffects);
-        transition.notes = strings_of(row.notes, row.nnotes);
-        transition.after = string_of(row.after);
-        transition.drawn_from = string_of(row.drawn_from);
-        machine->add(std::move(transition));
+        check(problem_of(*machine, transitions.items[i]));
+        machine->add(read_transition(*machine, transitions.items[i]));
     }
     machine->index();
     return machine;

@@ -279,9 +279,10 @@ PAWL_FUNCTION(pawl_fire) {
     return pg::call([&] {
         text* state = target.binding->machine->state_text[to];
         if (move_row(target, key, state) == 0)
-            ereport(ERROR, (errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
-                            errmsg("event \"%s\" changed no row of %s", text_to_cstring(request.event), target.table),
-                            errdetail("A trigger of the table or a row security policy suppressed the update.")));
+            ereport(ERROR,
+                    (errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
+                     errmsg("event \"%s\" changed no row of %s", text_to_cstring(request.event), target.table),
+                     errdetail("A trigger, a rule or a row security policy of the table suppressed the update.")));
         SPI_finish();
         close_target(target);
         return PointerGetDatum(DatumGetTextPCopy(PointerGetDatum(state)));

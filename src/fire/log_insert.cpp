@@ -186,9 +186,10 @@ PAWL_FUNCTION(pawl_log_insert) {
     return pg::call([&] {
         move_row(target, wish.key, to);
         if (intent.captured == nullptr)
-            ereport(ERROR, (errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
-                            errmsg("the request changed no row of %s", target.table),
-                            errdetail("A trigger of the table or a row security policy suppressed the update.")));
+            ereport(
+                ERROR,
+                (errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION), errmsg("the request changed no row of %s", target.table),
+                 errdetail("A trigger, a rule or a row security policy of the table suppressed the update.")));
         NewestEntry newest = find_newest(writer, *intent.captured);
         retire_newest(writer, newest);
         MemoryContext spi = MemoryContextSwitchTo(memory);

@@ -28,6 +28,7 @@ Oid* key_types(const Binding& binding, bool of_arrays, int skip) {
 
 uint64 run(SPIPlanPtr plan, Datum* values, int expected) {
     const int result = SPI_execute_plan(plan, values, nullptr, false, 0);
+    if (result == SPI_OK_REWRITTEN) return 0;  // a rule has put another statement in its place
     if (result != expected)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
                         errmsg("internal statement failed: %s", SPI_result_code_string(result))));

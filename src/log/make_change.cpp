@@ -55,6 +55,36 @@ Jsonb* with_token(Jsonb* metadata, int64 token) {
     return joined_metadata(metadata, JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));
 }
 
+// Metadata that consists of the fencing token alone, by token from -1 (none) on: most tokens are small, so the entries
+// of a transaction share what was made for the first. State changes do not outlive their transaction.
+struct TokensAlone {
+    static constexpr int n = 16;
+    FullTransactionId transaction;
+    MemoryContext context;
+    Jsonb* made[n];
+};
+TokensAlone tokens_alone = {};
+
+Jsonb* token_alone(int64 token) {
+    const int64 place = Max(token, -1) + 1;
+    if (place >= TokensAlone::n) return with_token(nullptr, token);
+    const FullTransactionId transaction = GetTopFullTransactionId();
+    if (tokens_alone.context == nullptr)
+        tokens_alone.context = AllocSetContextCreate(TopMemoryContext, "pawl tokens", ALLOCSET_SMALL_SIZES);
+    if (!FullTransactionIdEquals(tokens_alone.transaction, transaction)) {
+        MemoryContextReset(tokens_alone.context);
+        memset(tokens_alone.made, 0, sizeof(tokens_alone.made));
+        tokens_alone.transaction = transaction;
+    }
+    Jsonb*& made = tokens_alone.made[place];
+    if (made == nullptr) {
+        MemoryContext caller = MemoryContextSwitchTo(tokens_alone.context);
+        made = with_token(nullptr, token);
+        MemoryContextSwitchTo(caller);
+    }
+    return made;
+}
+
 std::string_view text_in(TupleTableSlot* row, AttrNumber attribute) {
     bool null = true;
     const Datum value = attribute == InvalidAttrNumber ? 0 : slot_getattr(row, attribute, &null);
@@ -100,7 +130,9 @@ StateChange* make_change(const Binding& binding, TupleTableSlot* row, const Outc
     if (outcome.added != nullptr) change->metadata = joined_metadata(change->metadata, outcome.added);
     if (outcome.facts != nullptr && (change->metadata == nullptr || JB_ROOT_IS_OBJECT(change->metadata)))
         change->metadata = joined_metadata(change->metadata, outcome.facts);
-    if (binding.logs_token) change->metadata = with_token(change->metadata, outcome.token);
+    if (binding.logs_token)
+        change->metadata =
+            change->metadata == nullptr ? token_alone(outcome.token) : with_token(change->metadata, outcome.token);
     change->at = outcome.at != 0 ? outcome.at : GetCurrentTimestamp();
     for (int i = 0; i < binding.nkeys; ++i) change->key[i] = copied_key(binding.keys[i], row);
     return change;

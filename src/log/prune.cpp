@@ -15,7 +15,8 @@ namespace pawl {
 
 namespace {
 
-constexpr BlockNumber window = 128;     // pages scanned by one statement
+constexpr BlockNumber window = 128;     // pages scanned by one statement, at most
+constexpr int32 entries_of_page = 64;   // about so many; a statement that finds more than the batch reads in vain
 constexpr BlockNumber at_most = 16384;  // pages scanned by one call
 constexpr BlockNumber glance = 8;       // pages at the end of a partition, where the newest entries are
 
@@ -26,6 +27,10 @@ struct Part {
     char* prefixes;
     char* ends;
     char* remove_ends;
+    // Their plans, for the pages of one call.
+    SPIPlanPtr prefixes_plan;
+    SPIPlanPtr ends_plan;
+    SPIPlanPtr remove_ends_plan;
     // To empty it as a whole; made by pawl._prune_whole_statements. may_go null: it is not a partition.
     char* looks_old;
     char* may_go;
@@ -46,7 +51,7 @@ struct Pruning {
     Oid record;  // the table of anchors, or the audit
     Part* parts;
     int nparts;
-    const Part* part;  // the current one
+    Part* part;  // the current one
     BlockNumber looked_at;
     int64 removed;
     Oid next_leaf;
@@ -114,17 +119,33 @@ void plan_log(void* argument) {
     SPI_finish();
 }
 
-int64 prune_ends(Pruning* pruning, Oid* types, Datum* values) {
+// Runs a statement that returns one row, planned once for all pages of a call.
+void run_prepared(SPIPlanPtr* plan, const char* statement, int n, Oid* types, Datum* values) {
+    if (*plan == nullptr) *plan = SPI_prepare_cursor(statement, n, types, CURSOR_OPT_GENERIC_PLAN);
+    const int code = *plan == nullptr ? SPI_result : SPI_execute_plan(*plan, values, nullptr, false, 0);
+    if (code != SPI_OK_SELECT || SPI_processed != 1)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not prune: %s", SPI_result_code_string(code)),
+                        errdetail("%s", statement)));
+}
+
+int64 counted() {
     bool null;
-    pg::run_for_row(pruning->part->ends, 4, types, values);
+    const int64 n = DatumGetInt64(result(1, &null));
+    SPI_freetuptable(SPI_tuptable);
+    return n;
+}
+
+int64 prune_ends(Part* part, Oid* types, Datum* values) {
+    bool null;
+    run_prepared(&part->ends_plan, part->ends, 4, types, values);
     Datum found = result(1, &null);
     if (null) return 0;
     Oid array = get_array_type(TIDOID);
-    pg::run_for_row(pruning->part->remove_ends, 1, &array, &found);
-    return DatumGetInt64(result(1, &null));
+    run_prepared(&part->remove_ends_plan, part->remove_ends, 1, &array, &found);
+    return counted();
 }
 
-// Removes entries of the subjects found on these pages. False: the batch is full.
+// Removes entries of the subjects found on these pages. False: the batch is full. Runs inside SPI.
 bool prune_pages(Pruning* pruning, BlockNumber from, BlockNumber to) {
     ItemPointerData first;
     ItemPointerData last;
@@ -133,13 +154,11 @@ bool prune_pages(Pruning* pruning, BlockNumber from, BlockNumber to) {
     Oid types[] = {TIDOID, TIDOID, TIMESTAMPTZOID, INT8OID};
     Datum values[] = {PointerGetDatum(&first), PointerGetDatum(&last), TimestampTzGetDatum(pruning->cutoff),
                       Int64GetDatum(pruning->batch - pruning->removed)};
-    bool null;
-    SPI_connect();
-    pg::run_for_row(pruning->part->prefixes, 4, types, values);
-    pruning->removed += DatumGetInt64(result(1, &null));
+    Part* part = pruning->part;
+    run_prepared(&part->prefixes_plan, part->prefixes, 4, types, values);
+    pruning->removed += counted();
     values[3] = Int64GetDatum(pruning->batch - pruning->removed);
-    if (pruning->removed < pruning->batch) pruning->removed += prune_ends(pruning, types, values);
-    SPI_finish();
+    if (pruning->removed < pruning->batch) pruning->removed += prune_ends(part, types, values);
     return pruning->removed < pruning->batch;
 }
 
@@ -159,12 +178,17 @@ void prune_rows(void* argument) {
     BlockNumber block = pruning->part->next_block < end ? static_cast<BlockNumber>(pruning->part->next_block) : 0;
     const BlockNumber stop = Min(end, block + (at_most - pruning->looked_at));
     pruning->looked_at += stop - block;
+    SPI_connect();
+    auto pages = static_cast<BlockNumber>(Max(1, pruning->batch / entries_of_page));
     while (block < stop) {
         CHECK_FOR_INTERRUPTS();
-        const BlockNumber next = Min(stop, block + window);
+        const BlockNumber next = Min(stop, block + Min(pages, window));
+        const int64 before = pruning->removed;
         if (!prune_pages(pruning, block, next)) break;
+        if (pruning->removed - before <= pruning->batch / 8 && pages < window) pages *= 2;  // little to remove here
         block = next;
     }
+    SPI_finish();
     pruning->more = block < end;
     pruning->next_leaf = pruning->more ? pruning->part->table : InvalidOid;
     pruning->next_block = pruning->more ? block : 0;

@@ -143,6 +143,40 @@ void keep_hash(LogWriter* writer, const bytea* hash) {
     memcpy(writer->hash, hash, VARSIZE(hash));
 }
 
+// The entry that is being formed, in the arrays of the writer.
+void set(LogWriter* writer, AttrNumber column, Datum value) {
+    writer->values[column - 1] = value;
+    writer->nulls[column - 1] = false;
+}
+
+void set_text(LogWriter* writer, AttrNumber column, const text* value) {
+    writer->values[column - 1] = PointerGetDatum(value);
+    writer->nulls[column - 1] = value == nullptr;
+}
+
+// Marks an entry that pawl.place makes. 55000: the log has no column for it.
+void set_placed(LogWriter* writer, Placement* placement) {
+    const AttrNumber column = writer->columns.placed;
+    if (column > 0) set_text(writer, column, nullptr);
+    if (placement == nullptr) return;
+    if (column <= 0)
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("log table \"%s\" has no column \"placed\"", RelationGetRelationName(writer->table.log)),
+                        errhint("Call pawl.set_placing again.")));
+    set_text(writer, column, placement->reason);
+    ++placement->entries;
+}
+
+// Links an entry to the one before it in the hash chain of its row.
+void set_hash(LogWriter* writer, const StateChange& change, const NewestEntry& newest) {
+    bytea* salt = make_salt();
+    set(writer, writer->columns.salt, PointerGetDatum(salt));
+    writer->nulls[writer->columns.salts - 1] = true;
+    bytea* hash = log_hash(change, writer->entry.sort_key, writer->entry.at, newest.hash, salt);
+    set(writer, writer->columns.hash, PointerGetDatum(hash));
+    if (change.then != nullptr) keep_hash(writer, hash);
+}
+
 }  // namespace
 
 HeapTuple form_log_tuple(LogWriter* writer, const StateChange& change, const NewestEntry& newest) {
@@ -156,14 +190,6 @@ HeapTuple form_log_tuple(LogWriter* writer, const StateChange& change, const New
         if (writer->defaults[i] != nullptr)
             values[i] = ExecEvalExpr(writer->defaults[i], GetPerTupleExprContext(writer->table.estate), &nulls[i]);
 
-    auto set = [&](AttrNumber column, Datum value) {
-        values[column - 1] = value;
-        nulls[column - 1] = false;
-    };
-    auto set_text = [&](AttrNumber column, const text* value) {
-        nulls[column - 1] = value == nullptr;
-        values[column - 1] = PointerGetDatum(value);
-    };
     // The clock was read under the row's lock, so it is before the predecessor's time only if the clock was set back.
     const TimestampTz at = newest.found ? Max(change.at, newest.at) : change.at;
     const int sort_key = newest.found ? newest.sort_key + 1 : 1;
@@ -172,40 +198,24 @@ HeapTuple form_log_tuple(LogWriter* writer, const StateChange& change, const New
     writer->entry.sort_key = sort_key;
     make_uuid_v7(at, &writer->entry.id);
 
-    set(columns.id, UUIDPGetDatum(&writer->entry.id));
-    for (int i = 0; i < writer->nkeys; ++i) set(log_key_column(writer, i), change.key[i]);
-    set(columns.sort_key, Int32GetDatum(sort_key));
-    set_text(columns.from_state, change.from);
-    set_text(columns.to_state, change.to);
-    set_text(columns.event, change.event);
-    set_text(columns.processor, change.processor);
-    set_text(columns.actor, change.actor);
-    set_text(columns.correlation_id, change.correlation_id);
+    set(writer, columns.id, UUIDPGetDatum(&writer->entry.id));
+    for (int i = 0; i < writer->nkeys; ++i) set(writer, log_key_column(writer, i), change.key[i]);
+    set(writer, columns.sort_key, Int32GetDatum(sort_key));
+    set_text(writer, columns.from_state, change.from);
+    set_text(writer, columns.to_state, change.to);
+    set_text(writer, columns.event, change.event);
+    set_text(writer, columns.processor, change.processor);
+    set_text(writer, columns.actor, change.actor);
+    set_text(writer, columns.correlation_id, change.correlation_id);
     nulls[columns.metadata - 1] = change.metadata == nullptr;
     values[columns.metadata - 1] = JsonbPGetDatum(change.metadata);
-    set(columns.machine_version, Int32GetDatum(change.binding->machine->version));
-    set(columns.created_at, TimestampTzGetDatum(at));
+    set(writer, columns.machine_version, Int32GetDatum(change.binding->machine->version));
+    set(writer, columns.created_at, TimestampTzGetDatum(at));
     // The next entry of the row is written in the same batch, and could not clear the flag of a row that is not there.
     const bool most_recent = change.then == nullptr || !writer->table.many;
-    if (columns.most_recent != 0) set(columns.most_recent, BoolGetDatum(most_recent));
-    if (columns.placed > 0) set_text(columns.placed, nullptr);
-    if (change.placement != nullptr) {
-        if (columns.placed <= 0)
-            ereport(ERROR,
-                    (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                     errmsg("log table \"%s\" has no column \"placed\"", RelationGetRelationName(writer->table.log)),
-                     errhint("Call pawl.set_placing again.")));
-        set_text(columns.placed, change.placement->reason);
-        ++change.placement->entries;
-    }
-    if (columns.hash != 0) {
-        bytea* salt = make_salt();
-        set(columns.salt, PointerGetDatum(salt));
-        nulls[columns.salts - 1] = true;
-        bytea* hash = log_hash(change, sort_key, at, newest.hash, salt);
-        set(columns.hash, PointerGetDatum(hash));
-        if (change.then != nullptr) keep_hash(writer, hash);
-    }
+    if (columns.most_recent != 0) set(writer, columns.most_recent, BoolGetDatum(most_recent));
+    if (columns.placed > 0 || change.placement != nullptr) set_placed(writer, change.placement);
+    if (columns.hash != 0) set_hash(writer, change, newest);
     return heap_form_tuple(descriptor, values, nulls);
 }
 

@@ -143,7 +143,7 @@ PAWL_FUNCTION(pawl_place) {
         if (move_row(target, key, state) == 0)
             ereport(ERROR,
                     (errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION), errmsg("the row of %s was not placed", target.table),
-                     errdetail("A trigger of the table or a row security policy suppressed the update.")));
+                     errdetail("A trigger, a rule or a row security policy of the table suppressed the update.")));
         if (placement.entries == 0)
             ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                             errmsg("the log of table %s got no entry of the placed row", target.table),

@@ -5,7 +5,7 @@ drop schema if exists :"client" cascade;
 create schema :"client";
 set search_path = :"client";
 create table orders (id bigint generated always as identity primary key, state text not null default 'new',
-    note text);
+    note text, constraint own_rule check (id <> 9 or state = 'new'));
 create table docs (id uuid primary key, state text not null default 'new');
 create table lines (a int, b text, state text not null default 'new', primary key (a, b));
 select pawl.define(:'client', 'stateDiagram-v2

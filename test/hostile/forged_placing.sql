@@ -29,6 +29,10 @@ create table mine (id int primary key, state text not null);
 select pawl.enforce('mine', 'state', 'parcel'), pawl.enable_log('mine');
 select pawl.set_placing('mine');
 insert into mine values (1, 'new');
+create table mine_too (id int primary key, state text not null);
+select pawl.enforce('mine_too', 'state', 'parcel'), pawl.enable_log('mine_too');
+select pawl.set_placing('mine_too');
+insert into mine_too values (1, 'new');
 reset role;
 alter table mine owner to place_owner;
 
@@ -58,6 +62,25 @@ set role place_worker;
 select is(outcome('select wrapper(1)'), '42501 must be owner of table public.parcels | Role "place_worker" is not a '
     'member of role "place_both". | grant place_both to place_worker', 'a SECURITY DEFINER function does not lend it');
 select throws_ok('select * from wrapped', '42501', null, 'nor does a view');
+set role place_both;
+create table bait (id int);
+create rule places as on insert to bait do also select pawl.place('parcels', 2, 'sent', 'by a rule');
+create function bait() returns trigger language plpgsql security definer set search_path = public, pg_temp as
+    $$ begin perform pawl.place('parcels', 2, 'sent', 'by a trigger'); return null; end $$;
+create table trap (id int);
+create trigger bait after insert on trap for each row execute function bait();
+grant insert on bait, trap to place_worker, place_admin;
+set role place_worker;
+select throws_ok('insert into bait values (1)', '42501', null, 'nor does a rule');
+select throws_ok('insert into trap values (1)', '42501', null, 'nor a trigger that is SECURITY DEFINER');
+set role place_admin;
+select throws_ok('insert into bait values (1)', '42501', null, 'also for an admin');
+set role place_both;
+create rule nothing as on update to mine_too do instead nothing;
+select is(outcome($$select pawl.place('mine_too', 1, 'sent', 'r')$$), '09000 the row of public.mine_too was not placed '
+    '| A trigger, a rule or a row security policy of the table suppressed the update.', 'a rule instead of the update');
+select is(outcome($$select pawl.fire('mine_too', 1, 'pay')$$), '09000 event "pay" changed no row of public.mine_too '
+    '| A trigger, a rule or a row security policy of the table suppressed the update.', 'nor can an event be fired');
 set role place_owner;
 select throws_ok('select wrapper(1)', '42501', null, 'also not to an owner of another table');
 set role place_both;

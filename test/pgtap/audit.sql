@@ -196,10 +196,11 @@ drop trigger x on bare;
 select results_eq($$select success, event, actor from pawl.audit_of('steps', 12)$$,
     format($$values (true, 'skip', %1$L), (false, 'fail', %1$L)$$, current_user), 'audit_of, newest first');
 select is_empty($$select * from pawl.audit_of('steps', 9999999)$$, 'of a row that never was');
-select set_eq($$select a.attname::text from pg_index i
+select set_eq($$select concat_ws(' ', a.attname, pg_get_expr(i.indpred, i.indrelid)) from pg_index i
     join pg_attribute a on a.attrelid = i.indrelid and a.attnum = i.indkey[0]
     where i.indrelid = 'steps_result_audit'::regclass$$,
-    array['subject_id', 'task', 'recorded_at', 'worker', 'correlation_id', 'success'], 'an index for each');
+    array['subject_id', 'task', 'recorded_at', 'worker (worker IS NOT NULL)',
+        'correlation_id (correlation_id IS NOT NULL)', 'recorded_at (NOT success)'], 'an index for each');
 
 -- Which roles may read the audit.
 create role audit_reader; create role audit_mover; create role audit_stranger;

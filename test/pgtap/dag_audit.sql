@@ -8,10 +8,10 @@ select results_eq($$select pg_get_indexdef(i.indexrelid) ~ 'UNIQUE'
     or i.indpred is null,
         (select string_agg(a.attname, ' ' order by k.n) from unnest(i.indkey::int2[]) with ordinality k(att, n)
                        join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.att) collate "C"
-                     from pg_index i where i.indrelid = 'pawl_dag.step_result_audit'::regclass order by 2$$,
-    $$values (false, 'correlation_id' collate "C"), (true, 'recorded_at'), (true, 'step_uuid'),
-        (true, 'success recorded_at'), (true, 'task_uuid step_uuid transition_id'), (false, 'worker recorded_at')$$,
-    'by task, step, time, worker, correlation and success');
+                     from pg_index i where i.indrelid = 'pawl_dag.step_result_audit'::regclass order by 2, 1$$,
+    $$values (false, 'correlation_id' collate "C"), (false, 'recorded_at'), (true, 'recorded_at'), (true, 'step_uuid'),
+        (true, 'task_uuid step_uuid transition_id'), (false, 'worker recorded_at')$$,
+    'by task, step, time, worker, correlation and failures');
 
 \set worker '00000000-0000-7000-8000-00000000000b'
 -- A step in progress of a task of its own.

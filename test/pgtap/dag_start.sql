@@ -1,5 +1,5 @@
--- Starting tasks: edges that C++ inserts are those that an INSERT would make. Owners' triggers on the tables of the
--- pack, rules and policies have the INSERT with all of its checks instead.
+-- Starting tasks: steps and edges that C++ inserts are those that an INSERT would make. Owners' triggers on the tables
+-- of the pack, rules and policies have the INSERT with all of its checks instead.
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
@@ -89,7 +89,83 @@ select is_rows(format('select steps_total, steps_ready from pawl_dag.tasks where
     :'mapped'), 'values (5, 2), (5, 3)', 'steps that a trigger adds are counted');
 delete from pawl_dag.steps where name = 'extra';
 
+-- each column, and each entry of the log, is the same by C++ and by a statement
+create function nothing(jsonb) returns jsonb language sql as 'select $1';
+select pawl_dag.define_template($${"name": "rich", "identity_strategy": "always_unique", "steps": [
+    {"name": "first", "handler": "h", "handler_options": {"a": [1, {"b": null}]}, "optional": true,
+        "timeout_seconds": 30, "retry": {"max_attempts": 7, "backoff": "linear", "backoff_base_ms": 2500}},
+    {"name": "sql", "handler": "sql:public.nothing"},
+    {"name": "each", "map": ["to", "items"], "handler_options": {"item": "replaced", "kept": 1},
+        "dependencies": ["first"]},
+    {"name": "last", "dependencies": ["each", "sql"], "retry": {"retryable": false}}]}$$) \g /dev/null
+create function whole(task uuid) returns jsonb language sql as $$
+    select jsonb_agg((to_jsonb(s) - '{task_uuid,step_uuid,created_at,rank}'::text[]) || jsonb_build_object(
+               'ranked', s.rank = t.rank, 'created', s.created_at between t.created_at and clock_timestamp(),
+               'parents', (select jsonb_agg(p.name order by p.name) from pawl_dag.edges e join pawl_dag.steps p
+                   on p.task_uuid = e.task_uuid and p.step_uuid = e.parent_uuid
+                   where e.task_uuid = s.task_uuid and e.child_uuid = s.step_uuid),
+               'log', (select jsonb_agg((to_jsonb(l) #- '{metadata,transaction_id}')
+                   - '{id,task_uuid,step_uuid,created_at}'::text[] order by l.sort_key)
+                   from pawl_dag.step_transitions_log l where l.task_uuid = s.task_uuid and l.step_uuid = s.step_uuid))
+               order by s.name)
+      from pawl_dag.tasks t join pawl_dag.steps s on s.task_uuid = t.task_uuid where t.task_uuid = task $$;
+create function rich(items jsonb) returns jsonb language sql as $$
+    select jsonb_agg(whole(t)) from pawl_dag.start_tasks('rich', array[jsonb_build_object('to',
+        jsonb_build_object('items', items)), '{"to": {"items": []}}'], priority => 3) t $$;
+set pawl.traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+set pawl.processor = 'starter';
+set pawl.correlation_id = 'c';
+set pawl.metadata = '{"m": 1}';
+select rich('[1, "two", null, {"three": [3, {}]}, [], 4.50, true]') as rich \gset
+create trigger noted after insert on pawl_dag.steps for each row execute function note();
+select is(rich('[1, "two", null, {"three": [3, {}]}, [], 4.50, true]'), :'rich'::jsonb,
+    'steps, edges and log are the same');
+drop trigger noted on pawl_dag.steps;
+reset pawl.traceparent;
+reset pawl.processor;
+reset pawl.correlation_id;
+reset pawl.metadata;
+select is(jsonb_array_length(:'rich'::jsonb -> 0), 10, 'which are those of the template');
+select is(jsonb_path_query_array(:'rich'::jsonb, '$[0][*].handler_options.item'),
+    '[1, "two", null, {"three": [3, {}]}, [], 4.50, true]'::jsonb, 'with the elements of the array');
+select is_empty($$select pawl_dag.start_tasks('rich', '{}')$$, 'no contexts are no tasks');
+
+-- a start keeps to what an owner has disabled
+create function entries_without(trigger text) returns bigint language plpgsql as $$
+declare
+    task uuid;
+    n bigint;
+begin
+    execute format('alter table pawl_dag.steps disable trigger %I', trigger);
+    task := pawl_dag.start_task('diamond');
+    n := count(*) from pawl_dag.step_transitions_log l where l.task_uuid = task;
+    raise exception '%', n using errcode = 'PX001';
+exception when sqlstate 'PX001' then
+    return sqlerrm::bigint;
+end $$;
+select is(entries_without('~pawl_validate_insert'), 4::bigint, 'a trigger that only sets columns is no matter');
+select is(entries_without(tgname), 0::bigint, 'without the trigger that records nothing is recorded')
+  from pg_trigger where tgrelid = 'pawl_dag.steps'::regclass and tgfoid = 'pawl.record()'::regprocedure
+   and tgname = '!pawl_record';
+
 -- checks that an owner adds
+alter table pawl_dag.steps add column note text default 'noted', add column at timestamptz default clock_timestamp();
+select pawl_dag.start_task('diamond') as task \gset
+select is(looks(:'task'), split_part(:'plain', '; ', 1), 'a column of steps is no matter');
+select is((select count(distinct at) from pawl_dag.steps where task_uuid = :'task' and note = 'noted'), 4::bigint,
+    'and has its default');
+alter table pawl_dag.steps drop column note, drop column at;
+create domain answer as text constraint answered check (value is not null);
+alter table pawl_dag.steps add column answer answer default 'none';
+alter table pawl_dag.steps alter column answer drop default;
+select throws_ok($$select pawl_dag.start_task('diamond')$$, '23514', null, 'nor does a domain let a null through');
+alter table pawl_dag.steps drop column answer;
+alter table pawl_dag.steps add constraint never check (name <> 'b') not valid;
+select throws_ok($$select pawl_dag.start_task('diamond')$$, '23514', null, 'constraints of steps hold');
+alter table pawl_dag.steps drop constraint never;
+create unique index one_b on pawl_dag.steps ((name)) where name = 'only once';
+select lives_ok($$select pawl_dag.start_task('diamond')$$, 'so do unique indexes');
+drop index pawl_dag.one_b;
 alter table pawl_dag.edges add constraint never check (child_uuid is null) not valid;
 select throws_ok($$select pawl_dag.start_task('diamond')$$, '23514', null, 'constraints of edges hold');
 alter table pawl_dag.edges drop constraint never;
@@ -114,9 +190,17 @@ select throws_ok($$select pawl_dag.start_task('diamond')$$, '42501', null, 'edge
 reset role;
 grant insert on pawl_dag.edges to pawl_worker;
 set role starts_only;
-select is(looks(pawl_dag.start_task('diamond')), split_part(:'plain', '; ', 1), 'which workers have');
-select is(pawl_dag._insert_edges(array[pawl.uuid_v7()], array[pawl.uuid_v7()], array[pawl.uuid_v7()]), false,
-    'only a start inserts edges that nothing checks');
+select is(started(), :'plain', 'which workers have');
+reset role;
+create trigger noted after insert on pawl_dag.edges for each row execute function note();
+grant insert on ran to starts_only;
+set role starts_only;
+select is(started(), :'plain', 'and the rights that statements need');
+reset role;
+drop trigger noted on pawl_dag.edges;
+set role starts_only;
+select is(pawl_dag._insert_steps((select template_uuid from pawl_dag.templates where name = 'diamond'), 'default', 0,
+    array[pawl.uuid_v7()], '{0}', null, '{null}', '{null}'), null, 'only a start inserts steps that nothing checks');
 reset role;
 select is((select count(*) from pawl_dag.edges e where not exists (select from pawl_dag.steps s
     where s.task_uuid = e.task_uuid and s.step_uuid = e.parent_uuid)), 0::bigint, 'each edge has its steps');

@@ -148,6 +148,74 @@ select lives_ok($$execute state_of_it('k', '42', 'now')$$, 'every parameter of s
 select results_eq('select parameter_types::text[] from pg_prepared_statements where name = ''nothing''',
     $$values ('{text,text}'::text[])$$, 'PostgreSQL describes a key without a type as text');
 
+-- Keys of other types than the column's: each value is read from its text.
+select is(pawl.fire('k', 42::smallint, 'go'), 'b', 'a smaller integer');
+select is(pawl.fire('k', 42::numeric, 'back'), 'a', 'a numeric key');
+select is(pawl.fire('k', 42::oid, 'go'), 'b', 'an OID as key');
+select is(pawl.fire('k', '42'::name, 'back'), 'a', 'a name as key');
+select is(pawl.fire('k', '42'::pin, 'go'), 'b', 'a value of a domain');
+select throws_ok($$select pawl.fire('k', 42.5, 'back')$$, '22P02', null, 'a numeric that is no integer');
+select throws_ok($$select pawl.fire('k', '42 ', 'back'), pawl.fire('k', '4 2', 'back')$$, '22P02', null,
+    'a text with a blank inside');
+create type boxed as (n int);
+create function boxed_text(boxed) returns text language sql as $$select 'stolen'$$;
+create function boxed_int(boxed) returns int language sql as $$select 42$$;
+create cast (boxed as text) with function boxed_text(boxed) as implicit;
+create cast (boxed as int) with function boxed_int(boxed) as implicit;
+select is(pawl.fire('k', row(42)::boxed, 'back'), 'a', 'a row of one column, whatever casts its type has');
+create table of_colour (id colour primary key, state text not null default 'a');
+select pawl.enforce('of_colour', 'state', 'm'), pawl.enable_log('of_colour') \g /dev/null
+insert into of_colour values ('red');
+select is(pawl.fire('of_colour', 'red'::colour, 'go'), 'b', 'a value of an enum');
+select is(pawl.fire('of_colour', 'red'::varchar(3), 'back'), 'a', 'its label as varchar');
+select throws_ok($$select pawl.fire('of_colour', 'blue', 'go')$$, '22P02', null, 'no label of it');
+
+-- The table: its name in any notation and of any text type, found by the search_path unless a schema is given.
+create schema "My Shop";
+create table "My Shop"."Odd ""Table""" ("The Key" int primary key, "State" text not null default 'a');
+create table "My Shop".k (id int primary key, state text not null default 'a');
+select pawl.enforce('"My Shop"."Odd ""Table"""', 'State', 'm'), pawl.enable_log('"My Shop"."Odd ""Table"""'),
+    pawl.enforce('"My Shop".k', 'state', 'm'), pawl.enable_log('"My Shop".k') \g /dev/null
+insert into "My Shop"."Odd ""Table""" values (1);
+insert into "My Shop".k values (42);
+prepare named as select pawl.fire($1, $2, $3), (select count(*) from pawl.history($1, $2)),
+    pawl.state_at($1, $2, 'infinity');
+prepare named_text(text, text, text) as select pawl.fire($1, $2, $3);
+prepare named_varchar(varchar, varchar, varchar) as select pawl.fire($1, $2, $3);
+prepare named_class(regclass, int, text) as select pawl.fire($1, $2, $3);
+select results_eq($$execute named('"My Shop"."Odd ""Table"""', '1', 'go')$$, $$values ('b', 1::bigint, 'a')$$,
+    'a quoted name without a type');
+select results_eq($$execute named_text('"My Shop"."Odd ""Table"""', '1', 'back')$$, $$values ('a')$$,
+    'a quoted name as text');
+select results_eq($$execute named_varchar('"My Shop"."Odd ""Table"""', '1', 'go')$$, $$values ('b')$$,
+    'a quoted name as varchar');
+select results_eq($$execute named_class('"My Shop"."Odd ""Table"""', 1, 'back')$$, $$values ('a')$$,
+    'a quoted name as regclass');
+select throws_ok($$execute named_text('My Shop.k', '1', 'go')$$, '42602', null, 'a name that should be quoted');
+select throws_ok($$execute named_text('nowhere', '1', 'go')$$, '42P01', 'relation "nowhere" does not exist',
+    'a table that is not there');
+set search_path = "My Shop", public;
+select results_eq($$execute named_text('k', '42', 'go')$$, $$values ('b')$$, 'the first of the search_path');
+select is((select state from "My Shop".k), 'b', 'is the one of that schema');
+set search_path = public, "My Shop";
+select results_eq($$execute named_text('"My Shop".k', '42', 'back')$$, $$values ('a')$$, 'a schema that is given');
+reset search_path;
+
+-- Calls that are none.
+select throws_ok(call, '42883', null, call) from unnest(array[$$select pawl.fire('k')$$,
+    $$select pawl.fire()$$, $$select pawl.fire_many('k')$$, $$select pawl.available('k')$$,
+    $$select pawl.history('k')$$, $$select pawl.state_at('k', 42)$$,
+    $$select pawl.fire('k', 42, 'go', '{}', 'state', 'me', 1, '{go}', 'more')$$,
+    $$select pawl.fire('k', 42, happening => 'go')$$]) call;
+select throws_ok($$select pawl.fire('k', 42, event => 'go', events => '{go}')$$, '22023',
+    'event and events cannot both be specified', 'an event and a list');
+select throws_ok(call, '22004', null, call) from unnest(array[$$select pawl.fire(null, 42, 'go')$$,
+    $$select pawl.fire('k', 42, null)$$, $$select pawl.fire('k', 42, events => null)$$, $$select pawl.fire('k', 42)$$,
+    $$select pawl.fire_many('k', '{1}')$$,
+    $$select pawl.fire_many('k', null::int[], 'go')$$, $$select pawl.fire_many('k', '{1}', null)$$,
+    $$select pawl.available('k', null)$$, $$select pawl.history('k', null)$$,
+    $$select pawl.state_at('k', null, now())$$, $$select pawl.state_at('k', 42, null)$$]) call;
+
 -- Lists: an array, its text, and rows of a composite key.
 insert into k values (1, 'a'), (2, 'a');
 prepare many as select key, ok from pawl.fire_many('k', $1, 'go');

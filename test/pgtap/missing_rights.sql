@@ -1,6 +1,10 @@
 -- Missing rights: each error names the role or the privilege to grant, and the role that needs it.
 \set QUIET 1
 set client_min_messages to error;
+create extension if not exists pawl_dag;
+create extension if not exists pawl_bulk;
+create extension if not exists pawl_saga;
+create extension if not exists pawl_api;
 select no_plan();
 
 create role pawl_test_lacking in role pawl_admin;
@@ -54,7 +58,72 @@ set role pawl_test_lacking;
 select throws_ok($$select pawl.history('kept', 1)$$, '42501', 'permission denied for table kept_transitions_log',
     'of single columns PostgreSQL says what is missing');
 reset role;
-select pawl.release('kept'), pawl.release('of_superuser') \g /dev/null
+revoke select (id) on kept_transitions_log from pawl_test_lacking;
+revoke select on kept from pawl_test_lacking;
+
+-- Every public function, called by a role that has the roles of pawl and nothing else, and by one that has nothing:
+-- what pawl rejects for want of a right says what to grant. PostgreSQL's own errors name the object.
+create table worked (id int primary key, state text not null default 'a', owner text, lease timestamptz, token bigint,
+    due timestamptz);
+select pawl.define('worked', $$stateDiagram-v2
+    [*] --> a
+    a --> b : go
+    b --> a : back
+    classDef owned color:red
+    class b owned$$) \g /dev/null
+select pawl.enforce('worked', 'state', 'worked'), pawl.enable_log('worked'),
+    pawl.enable_queue('worked', owner => 'owner', lease => 'lease', token => 'token'),
+    pawl.enable_timers('worked', due => 'due'), pawl.set_claiming('worked', claim => '{go}', on_expiry => 'back'),
+    pawl.enable_events('worked', wake => true),
+    pawl.audit('worked', '{"b": true}'), pawl.set_placing('worked') \g /dev/null
+insert into worked values (1);
+create table given (argument text, value text);
+insert into given values ('relation', '''worked'''), ('state_column', '''state'''), ('machine', '''worked'''),
+    ('event', '''go'''), ('processor', '''me'''), ('key', '1'), ('keys', 'array[1]'), ('state', '''b'''),
+    ('reason', '''r'''), ('columns', '''{metadata}'''), ('success_states', '''{"b": true}'''), ('code', '''22023'''),
+    ('diagram', E'$$stateDiagram-v2\n[*] --> a$$'), ('log', '''worked_transitions_log'''), ('at', 'now()'),
+    ('audit', '''worked_result_audit'''), ('into', '''worked_result_audit'''), ('lease', '''1 min'''),
+    ('keep', '''1 day'''), ('older_than', '''1 day''');
+create table calls as
+    select p.oid::regprocedure::text as signature,
+           format('select * from %I.%I(%s)', n.nspname, p.proname, string_agg(coalesce(
+               (select g.value from given g where g.argument = p.proargnames[a.n]),
+               case a.type when 'anyelement'::regtype then 'null::worked' when 'anycompatible'::regtype then '1'
+                   when 'regclass'::regtype then '''worked''' when 'uuid'::regtype then
+                   '''6ecd8c99-4036-403d-bf84-cf8400f67836'''
+                   when 'text'::regtype then '''x''' when 'name'::regtype then '''x'''
+                   else 'null::' || format_type(a.type, null) end), ', ' order by a.n)) as statement
+      from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+      left join unnest(p.proargtypes::oid[]) with ordinality a(type, n) on true
+     where n.nspname in ('pawl', 'pawl_dag', 'pawl_bulk', 'pawl_saga', 'pawl_api') and p.prokind = 'f'
+       and p.proname !~ '^(_|wait_)' and p.provariadic = 0
+       and p.prorettype not in ('trigger'::regtype, 'event_trigger'::regtype)
+     group by p.oid, n.nspname, p.proname;
+create function heard(statement text, code out text, message out text, hint out text) language plpgsql as $$
+begin
+    execute statement;
+    raise exception using errcode = 'TRY00';  -- undone, as the next function finds the same
+exception when others then
+    get stacked diagnostics code = returned_sqlstate, message = message_text, hint = pg_exception_hint;
+end $$;
+create role pawl_test_rolled in role pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+create role pawl_test_bare;
+grant select on calls to public;
+create table heard_by (role name, signature text, code text, message text, hint text);
+grant insert on heard_by to public;
+set role pawl_test_rolled;
+insert into heard_by select current_user, c.signature, h.* from calls c cross join heard(c.statement) h;
+set role pawl_test_bare;
+insert into heard_by select current_user, c.signature, h.* from calls c cross join heard(c.statement) h;
+reset role;
+select cmp_ok((select count(*) from heard_by where code = '42501' and role = 'pawl_test_rolled'), '>=', 20::bigint,
+    'roles of pawl without rights on a table are rejected');
+select is_empty($$select role, signature, message from heard_by where code = '42501' and coalesce(hint, '') = ''
+    and message !~ '^permission denied for '$$, 'every rejection for want of a right has a hint');
+select is_empty($$select signature, message, hint from heard_by where code = '42501'
+    and hint ~ 'grant' and hint !~ 'pawl_'$$, 'which names the role');
+drop role pawl_test_rolled, pawl_test_bare;
+select pawl.release('worked'), pawl.release('kept'), pawl.release('of_superuser') \g /dev/null
 drop owned by pawl_test_lacking, pawl_test_keeper cascade;
 drop role pawl_test_lacking, pawl_test_keeper;
 select * from finish();

@@ -60,6 +60,21 @@ select is((select string_agg(coalesce(from_state, 'new') || to_state || taken, '
     'the newest version counts entries of others');
 select is((select count(*) from pawl.paths('covered', version => 1)), 10::bigint, 'or the version that is named');
 
+-- Several machines, and one machine on several columns of a table.
+create table several (id int primary key, one text not null, two text not null, other text not null default 'ready');
+select pawl.enforce('several', c, 'covered'), pawl.enable_log('several', c)
+    from unnest('{one,two}'::name[]) c \g /dev/null
+select pawl.enforce('several', 'other', 'job'), pawl.enable_log('several', 'other') \g /dev/null
+insert into several values (1, 'a', 'b');
+update several set one = 'c', two = 'c', other = 'gone';
+select results_eq($$select from_state, event, to_state, taken from pawl.paths('covered', 'several')
+    where kind = 'transition' and taken > 0$$, $$values (null, null, 'a', 1::bigint), (null, null, 'b', 1),
+    ('a', 'stop', 'c', 1), ('b', 'stop', 'c', 1)$$, 'the columns of one machine are counted together');
+select results_eq($$select from_state, event, to_state, taken from pawl.paths('job', 'several')
+    where kind = 'transition' and taken > 0$$, $$values (null, null, 'ready', 1::bigint),
+    ('ready', 'cancel', 'gone', 1)$$, 'and those of another machine apart');
+drop table several cascade;
+
 select is(outcome(statement), answer, statement) from (values
     ('select * from pawl.paths(null)', '22004 machine must not be null'),
     ('select * from pawl.paths(''no'')', 'PW008 unknown machine "no" | defined: ''covered'', ''job'''),

@@ -155,8 +155,8 @@ select is_empty($$select * from pawl.verify('timed') where problem <> 'placed'$$
 create function suppress() returns trigger language plpgsql as 'begin return null; end';
 create trigger suppress before update on timed for each row execute function suppress();
 select is(placed('timed', '1, ''a'', ''r'''),
-    '09000 the row of public.timed was not placed | A trigger of the table or '
-    'a row security policy suppressed the update.', 'a suppressed update');
+    '09000 the row of public.timed was not placed | A trigger, a rule or '
+    'a row security policy of the table suppressed the update.', 'a suppressed update');
 create or replace function suppress() returns trigger language plpgsql as 'begin new.state := ''b''; return new; end';
 select matches(placed('timed', '1, ''a'', ''r'''), '^PW001 ', 'a trigger that writes another state');
 drop trigger suppress on timed;

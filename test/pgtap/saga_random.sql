@@ -78,6 +78,10 @@ begin
         set local session_replication_role = origin;
         perform from pawl.reap('pawl_saga.tasks');
     end if;
+    if round % 3 = 0 then
+        select jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token, 'result', 1))
+          into reports from pawl_saga.report_and_claim(coalesce(reports, '[]'), w, 'default', 3) c where c.ok is null;
+    end if;
     perform from pawl_saga.report(coalesce(reports, '[]'), w);
     perform pawl_saga.signal(t.flow_uuid, case when random() < 0.6 then 'one' else 'two' end) from pawl_saga.tasks t
         where t.wait_until is not null and random() < 0.05;

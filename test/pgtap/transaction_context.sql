@@ -77,6 +77,39 @@ select is(signed(), 'of the function - - -', 'likewise in a block');
 select is(flip(), '- - - -', 'where it ends with the function, too');
 commit;
 
+-- Where a transaction ends, its context does: in a procedure, and in a prepared transaction.
+create procedure signs_once() language plpgsql as $$
+begin
+    perform set_config('pawl.processor', 'of the procedure', true), flip();
+    commit;
+    perform flip();
+end $$;
+call signs_once();
+select results_eq($$select processor from t_transitions where subject_id = 1 order by sort_key desc limit 2$$,
+    $$values (null), ('of the procedure')$$, 'a procedure that commits begins without');
+create procedure signs_session() language plpgsql as $$
+begin
+    perform set_config('pawl.processor', 'kept', false), flip();
+    commit;
+    perform flip();
+end $$;
+call signs_session();
+select results_eq($$select processor from t_transitions where subject_id = 1 order by sort_key desc limit 2$$,
+    $$values (null), ('kept')$$, 'also when the session keeps the value');
+begin;
+select pawl.set_context(processor => 'prepared') \g /dev/null
+select flip() \g /dev/null
+prepare transaction 'pawl_test_context';
+commit prepared 'pawl_test_context';
+select is((select processor from t_transitions where subject_id = 1 and most_recent), 'prepared',
+    'a transaction that is prepared has its context');
+select is(flip(), '- - - -', 'and leaves nothing behind');
+begin;
+set local pawl.processor = 'reset';
+reset pawl.processor;
+select is(flip(), '- - - -', 'a RESET in the transaction');
+rollback;
+
 -- Owners, tokens, lists of events and delays.
 update t set state = 'a' where state = 'b';
 set pawl.processor = 'left';

@@ -251,6 +251,22 @@ sub wrap_hits
 	return @hits;
 }
 
+# Each decision has its date under its heading, which a reader takes in at a glance.
+sub decision_hits
+{
+	my ($text) = @_;
+	my (@hits, $heading);
+	my $line = 0;
+	for my $row (split /\n/, $text)
+	{
+		$line++;
+		push @hits, [ wrap => $line, 'no date', $heading ] if $heading && $row !~ /^\*2\d{3}-\d\d-\d\d[.;]/;
+		$heading = $row =~ /^### (.*)/ ? $1 : undef;
+		push @hits, [ wrap => $line, 'long heading', $heading ] if $heading && length $heading > 90;
+	}
+	return @hits;
+}
+
 # Public functions of an extension explain themselves. Triggers are not called, so they need no example.
 sub comment_hits
 {
@@ -310,6 +326,7 @@ sub hits
 		my @hits = word_hits($path, $text, $language);
 		push @hits, length_hits($path, $text) if $language ne 'markdown';
 		push @hits, wrap_hits($text) if $language eq 'markdown';
+		push @hits, decision_hits($text) if $path eq 'docs/decisions.md';
 		push @hits, comment_hits($path, $text, \%comments) if $language eq 'sql';
 		push @hits, [ ordinal => 0, 'ordinal', $path ] if $path =~ m{^sql/.*/\d+_\w+\.sql$};
 		my ($base) = $path =~ m{([^/]*)\.\w+$};

@@ -49,6 +49,8 @@ is(found('sql/pawl_x/a.mmd', "%% What nobody has begun.\n    a --> b : hop\n"), 
 is(found('scripts/a.py', "x = 1  # his\n"), 'he, him, his', 'a comment in Python');
 is(scalar(Language::wrap_hits("One sentence. Another.\n")), 1, 'two sentences on a line of Markdown');
 is(scalar(Language::wrap_hits("One sentence that\nends here.\n")), 1, 'a sentence on two lines');
+is(join('|', map { $_->[2] } Language::decision_hits("### Why\nBecause.\n### How\n*2026-11-20.*\nSo.\n")), 'no date',
+	'a decision without a date');
 sub too_long { return scalar(my @hits = Language::length_hits(@_)) }
 is(too_long('a.sql', 'x' x 121), 1, 'a line that is too long');
 is(too_long('a.sql', "\t" . 'x' x 116), 0, 'a tab has four columns');

@@ -29,7 +29,7 @@ sub paste {
 
 SKIP: {
     skip 'no private server: run by make test', 1 unless $ENV{PAWL_RUN};
-    paste($_) for 'README.md', 'docs/dag-examples.md', 'docs/testing.md', 'docs/start.md';
+    paste($_) for 'README.md', 'docs/dag-examples.md', 'docs/testing.md', 'docs/start.md', 'docs/drivers.md';
 }
 
 # A heading's anchor, as forges make it.

@@ -8,7 +8,7 @@ none() {
 }
 
 # Other questions are which conflicts are of one flow alone, what ends a duty and what a success makes good; see
-# pawl_bulk._ends_duty and _ease.
+# pawl_saga._ends_duty, pawl_bulk._ends_duty and _ease.
 # Signs of a list: class patterns, the names that plpgsql has for class 40, its codes.
 # What libpqxx tells without a code is given one.
 lists() {
@@ -17,8 +17,7 @@ lists() {
     grep -rnE "'(40|53|57P?|08)%'|\"(40|53|57P?)\", *0|serialization_failure|[^:]deadlock_detected|['\"](40001|40P01)['\"]|$both" "$@" \
         --include='*.sql' --include='*.cpp' --include='*.hpp' --include='*.def' --include='*.py' --include='*.ts' \
             --include='*.js' |
-        grep -vF -e "pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%'" \
-            -e "pawl.is_transient(code) AND code NOT LIKE '40%'" \
+        grep -vF -e "pawl.is_transient(sqlstate) AND sqlstate NOT LIKE '40%'" \
             -e "transaction_isolation') IN ('repeatable read', 'serializable')" \
                 -e "WHEN sqlstate LIKE '57P%' THEN true" -e "ELSE sqlstate LIKE '40%'" \
                 -e "t.sqlstate NOT LIKE '40%' OR t.failures" |

@@ -1,25 +1,9 @@
 -- pawl.enforce, pawl.release: what can be attached to what, and what is said when it cannot.
-\pset null '(null)'
-\pset format unaligned
-\pset tuples_only on
 CREATE SCHEMA t_enforce;
 SET search_path = t_enforce;
-SET client_min_messages = warning;
-
--- runs a statement and says what became of it: ok, or the error with all its fields
-CREATE FUNCTION says(statement text) RETURNS text LANGUAGE plpgsql AS $function$
-DECLARE
-    code text; message text; detail text; hint text;
-BEGIN
-    EXECUTE statement;
-    RETURN 'ok';
-EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
-        hint = PG_EXCEPTION_HINT;
-    RETURN code || ': ' || message || coalesce(E'\n  ' || nullif(detail, ''), '')
-        || coalesce(E'\n  -> ' || nullif(hint, ''), '');
-END
-$function$;
+\getenv tests PG_ABS_SRCDIR
+\set says :tests '/sql/shared/says.psql'
+\i :says
 
 SELECT pawl.define('enforce_order', $$stateDiagram-v2
     [*] --> new

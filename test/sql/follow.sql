@@ -1,24 +1,9 @@
 -- DDL on enforced tables is followed or rejected.
-\pset null '(null)'
-\pset format unaligned
-\pset tuples_only on
 CREATE SCHEMA t_follow;
 SET search_path = t_follow;
-SET client_min_messages = warning;
-
-CREATE FUNCTION says(statement text) RETURNS text LANGUAGE plpgsql AS $function$
-DECLARE
-    code text; message text; detail text; hint text;
-BEGIN
-    EXECUTE statement;
-    RETURN 'ok';
-EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
-        hint = PG_EXCEPTION_HINT;
-    RETURN code || ': ' || message || coalesce(E'\n  ' || nullif(detail, ''), '')
-        || coalesce(E'\n  -> ' || nullif(hint, ''), '');
-END
-$function$;
+\getenv tests PG_ABS_SRCDIR
+\set says :tests '/sql/shared/says.psql'
+\i :says
 CREATE FUNCTION ours(relation regclass) RETURNS text LANGUAGE sql
 RETURN (SELECT string_agg(format('%s %s', t.tgname, t.tgenabled), ', ' ORDER BY t.tgname) FROM pg_trigger t
     WHERE t.tgrelid = ours.relation AND t.tgname ~ 'pawl');

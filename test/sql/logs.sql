@@ -1,24 +1,9 @@
 -- The log beside a table: its names, its shape, its grants; attached, released, taken up again; history and state_at.
-\pset null '(null)'
-\pset format unaligned
-\pset tuples_only on
 CREATE SCHEMA t_logs;
 SET search_path = t_logs;
-SET client_min_messages = warning;
-
-CREATE FUNCTION says(statement text) RETURNS text LANGUAGE plpgsql AS $function$
-DECLARE
-    code text; message text; detail text; hint text;
-BEGIN
-    EXECUTE statement;
-    RETURN 'ok';
-EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
-        hint = PG_EXCEPTION_HINT;
-    RETURN code || ': ' || message || coalesce(E'\n  ' || nullif(detail, ''), '')
-        || coalesce(E'\n  -> ' || nullif(hint, ''), '');
-END
-$function$;
+\getenv tests PG_ABS_SRCDIR
+\set says :tests '/sql/shared/says.psql'
+\i :says
 
 SELECT pawl.define('logs_order', $$stateDiagram-v2
     [*] --> new

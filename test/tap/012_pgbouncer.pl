@@ -57,7 +57,7 @@ is(ask("select pawl.abandon('job', 'w1')"), 1, 'abandon returns a row through a 
 $node->safe_psql('postgres', "create table jot (id int primary key, state text not null default 'ready'); "
 	. "select pawl.define('jot', 'stateDiagram-v2\n[*] --> ready\nready --> done : finish'), "
 	. "pawl.enforce('jot', 'state', "
-	. "'jot'), pawl.enable_log('jot'); insert into jot select generate_series(1, 3)");
+	. "'jot'), pawl.enable_log('jot'); insert into jot select generate_series(1, 9)");
 my $signed = "select coalesce(string_agg(processor, ' ' order by subject_id), '') from jot_transitions where "
 	. "event = 'finish'";
 ask("set pawl.processor = 'left'") for 1 .. 20;    # on both sessions
@@ -71,7 +71,26 @@ ask("update jot set state = 'done' where id = 2");
 is(ask($signed), 'left', 'with transaction_context it does not');
 ask("begin; select pawl.set_context(processor => 'mine'); update jot set state = 'done' where id = 3; commit;");
 is(ask($signed), 'left mine', 'the context of the transaction does');
-$node->safe_psql('postgres', 'alter database postgres reset pawl.transaction_context');
+ask("begin; select pawl.set_context(processor => 'prepared'); update jot set state = 'done' where id = 4; "
+	. "prepare transaction 'jot'");
+ask("update jot set state = 'done' where id = 5");
+is(ask($signed), 'left mine', 'that of a prepared transaction is of no other, also while it waits');
+ask("commit prepared 'jot'");
+is(ask($signed), 'left mine prepared', 'and signs its own state change');
+ask("update jot set state = 'done' where id = 6");
+ask("begin; savepoint s; set local pawl.processor = 'undone'; rollback to s; update jot set state = 'done' "
+	. "where id = 7; commit");
+is(ask($signed), 'left mine prepared', 'what a savepoint has undone is not recorded');
+$node->safe_psql('postgres', q(do $$ begin
+	execute format('alter role %I set pawl.processor = %L', current_user, 'role');
+	end $$));
+$pooler->end;
+$pooler->begin;
+ask("update jot set state = 'done' where id = 8");
+is(ask($signed) . ' ' . ask('show pawl.processor'), 'left mine prepared role',
+	'nor is what ALTER ROLE gives to each session');
+$node->safe_psql('postgres', q(do $$ begin execute format('alter role %I reset pawl.processor', current_user); end $$;
+	alter database postgres reset pawl.transaction_context));
 $pooler->end;
 $pooler->begin;
 

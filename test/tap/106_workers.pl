@@ -1,6 +1,6 @@
 # Workers of each language pass the same scenarios (test/workers): jobs that cannot succeed, a kill, lost leases,
 # handlers that hang, a drain, a connection that is cut. Whatever happens, each job ends as it should, and its result
-# counts once. PAWL_LONG=1: on steps too, and cut at each statement that is sent.
+# counts once. PAWL_LONG=1: every accident on steps, rows and flows too, and cut at each statement that is sent.
 use strict;
 use warnings;
 use FindBin;
@@ -20,7 +20,7 @@ my %program = (
 	TypeScript => [ '/usr/bin/env', 'node', "$folder/worker.mjs" ],
 );
 $ENV{PAWL_TYPESCRIPT} = "$ENV{PAWL_PROGRAMS}/typescript";
-my $node = new_cluster('main', with => ['pawl_dag']);
+my $node = new_cluster('main', with => [qw(pawl_dag pawl_bulk pawl_saga)]);
 $node->safe_psql('postgres', fixture('../workers/work.sql'));
 my $lease = 1000;
 
@@ -44,6 +44,28 @@ my %source = (
 		twice => q(select count(*) from (select step_uuid from pawl_dag.step_transitions where to_state = 'complete'
 			group by 1 having count(*) > 1) x),
 		empty => 'delete from pawl_dag.tasks',
+	},
+	rows => {
+		add => q(select pawl_bulk.submit('work', rows => (select jsonb_agg('{"kind": "%1$s"}'::jsonb)
+			from generate_series(1, %2$d)))),
+		duties => q(select pawl.reap('pawl_bulk.work'), pawl.fire_due('pawl_bulk.work'), pawl_bulk.advance(1000)),
+		states => q(select case state when 'Completed' then 'done' when 'Failed' then 'failed' else 'open' end, count(*)
+			from pawl_bulk.records group by 1 union all select 'open', count(*) from pawl_bulk.operations
+			where completed_at is null having count(*) > 0),
+		owned => q(select count(*) from pawl_bulk.work where worker is not null),
+		twice => q(select count(*) from (select operation, row_number from pawl_bulk.record_transitions
+			where to_state in ('Completed', 'Failed') group by 1, 2 having count(*) > 1) x),
+		empty => 'delete from pawl_bulk.operations',
+	},
+	flows => {
+		add => q(select count(pawl_saga.start('work', '{"kind": "%1$s"}')) from generate_series(1, %2$d)),
+		duties => q(select pawl.reap('pawl_saga.tasks'), pawl.fire_due('pawl_saga.tasks'), pawl_saga.begin_attempts()),
+		states => q(select case state when 'SUCCESS' then 'done' when 'REVERTED' then 'failed' else 'open' end, count(*)
+			from pawl_saga.flows group by 1),
+		owned => q(select count(*) from pawl_saga.tasks where worker is not null),
+		twice => q(select count(*) from (select flow_uuid, node from pawl_saga.task_transitions
+			where to_state = 'SUCCESS' group by 1, 2 having count(*) > 1) x),
+		empty => 'delete from pawl_saga.flows',
 	},
 );
 my $source;
@@ -76,7 +98,12 @@ sub begin
 	return $proxy ? begin_through($proxy, $node, @command) : begin_program($node, @command);
 }
 
-sub works { return wait_until(sub { one($node, $source->{owned}) > 0 }, 'jobs at work') }
+sub works
+{
+	return wait_until(sub {
+		$node->safe_psql('postgres', $source->{duties});
+		one($node, $source->{owned}) > 0 }, 'jobs at work');
+}
 
 my %accident = (
 	kill => sub {
@@ -134,11 +161,12 @@ my %accident = (
 
 for my $language (sort keys %program)
 {
-	for my $name ($ENV{PAWL_LONG} ? sort keys %source : 'table')
+	for my $name (sort keys %source)
 	{
 		$source = $source{$name};
-		for my $scenario (@$scenarios)
+		for my $scenario (map { exists $_->{$name} ? $_->{$name} ? { %$_, %{ $_->{$name} } } : () : $_ } @$scenarios)
 		{
+			next if $name ne 'table' && ($scenario->{accident} // 'kill') ne 'kill' && !$ENV{PAWL_LONG};
 			subtest "$language, $name: $scenario->{name}" => sub {
 				my $run = begin($language, $name);
 				add(%{ $scenario->{jobs} });

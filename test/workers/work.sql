@@ -1,4 +1,4 @@
--- What the workers of the scenarios work on: a table of jobs, and a workflow with a step for each kind of job.
+-- What the workers of the scenarios work on: a table of jobs, a workflow, a bulk operation and a flow of one step.
 create table work (
     id bigint generated always as identity primary key,
     kind text not null,
@@ -29,3 +29,6 @@ select pawl.set_claiming('work', claim => '{start}', claim_order => 'id', on_exp
 select pawl.enable_events('work', events => false, wake => true);
 select pawl_dag.define_template('{"name": "work", "identity_strategy": "always_unique", "steps": [{"name": "only",
     "retry": {"max_attempts": 3, "backoff_base_ms": 10, "max_backoff_ms": 50}}]}');
+select pawl_bulk.define('{"name": "work", "track_row_data": true, "steps": [{"name": "only", "handler": "work",
+    "max_retries": 2, "backoff": {"base": "10 ms", "jitter": 0}}]}');
+select pawl_saga.define('{"flow": "linear", "name": "work", "children": [{"task": "only", "requires": ["kind"]}]}');

@@ -12,8 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-nlohmann::json handle(const pawl::Job& job) {
-    const std::string kind = job.context.at("kind").get<std::string>();
+nlohmann::json handle(const std::string& kind, bool first, const std::stop_token& stop) {
     if (kind == "poison") throw std::runtime_error("as always");
     if (kind == "hopeless") throw pawl::PermanentFailure("no other attempt can succeed");
     if (kind == "strange") {
@@ -22,18 +21,19 @@ nlohmann::json handle(const pawl::Job& job) {
         return value;
     }
     if (kind == "slow") std::this_thread::sleep_for(milliseconds(500));
-    if (kind == "hangs" && job.attempt == 1) {
+    if (kind == "hangs" && first) {
         std::mutex mutex;
         std::condition_variable_any stopped;
         std::unique_lock lock(mutex);
-        stopped.wait_for(lock, job.stop, std::chrono::minutes(1), [] { return false; });
+        stopped.wait_for(lock, stop, std::chrono::minutes(1), [] { return false; });
         throw std::runtime_error("was asked to stop");
     }
     return {{"kind", kind}};
 }
 
-int work(pawl::Worker& worker) {
-    const pawl::StopOnSignals signals(worker);
+template <typename Worker>
+int work(Worker& worker) {
+    const pawl::StopOnSignals signals([&worker] { worker.stop(); });
     std::fprintf(stderr, "works as %s\n", worker.processor().c_str());
     worker.run();
     const pawl::WorkerCounts counts = worker.counts();
@@ -43,14 +43,55 @@ int work(pawl::Worker& worker) {
     return 0;
 }
 
+int work_on_rows(milliseconds lease) {
+    pawl::RowWorker worker({
+        .connection = {.application_name = "scenario"},
+        .threads = 4,
+        .batch = 2,
+        .lease = lease,
+        .longest_poll = milliseconds(100),
+        .on_message = [](const std::string& message) { std::fprintf(stderr, "%s\n", message.c_str()); },
+    });
+    worker.on("", [](std::vector<pawl::Row>& rows) {
+        for (pawl::Row& row : rows) try {
+                handle(row.data.at("kind").get<std::string>(), row.token == 1, {});
+            } catch (const std::exception& error) {
+                row.fail(error.what());
+            }
+    });
+    const pawl::StopOnSignals signals([&worker] { worker.stop(); });
+    worker.run();
+    if (const auto dropped = worker.counts().dropped; dropped > 0)
+        std::fprintf(stderr, "dropped: %llu rows\n", static_cast<unsigned long long>(dropped));
+    return 0;
+}
+
+int work_on_flows(milliseconds lease) {
+    pawl::SagaWorker worker({
+        .connection = {.application_name = "scenario"},
+        .threads = 4,
+        .lease = lease,
+        .longest_poll = milliseconds(100),
+        .on_dropped = [](const pawl::SagaTask& task) { std::fprintf(stderr, "dropped: %s\n", task.flow.c_str()); },
+        .on_message = [](const std::string& message) { std::fprintf(stderr, "%s\n", message.c_str()); },
+    });
+    worker.on("only", [](const pawl::SagaTask& task) {
+        return handle(task.argument<std::string>("kind"), task.token == 1, task.stop);
+    });
+    return work(worker);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
     const std::string source = argc > 1 ? argv[1] : "";
+    const milliseconds lease(argc > 2 ? std::atoi(argv[2]) : 60'000);
+    if (source == "rows") return work_on_rows(lease);
+    if (source == "flows") return work_on_flows(lease);
     pawl::WorkerSettings settings{
         .connection = {.application_name = "scenario"},
         .threads = 4,
-        .lease = milliseconds(argc > 2 ? std::atoi(argv[2]) : 60'000),
+        .lease = lease,
         .longest_poll = milliseconds(100),
         .on_dropped = [](const pawl::Job& job) { std::fprintf(stderr, "dropped: %s\n", job.key.c_str()); },
         .on_message = [](const std::string& message) { std::fprintf(stderr, "%s\n", message.c_str()); },
@@ -61,7 +102,10 @@ int main(int argc, char** argv) try {
                                         .failure_event = "fail",
                                         .permanent_failure_event = "give_up"};
     pawl::Worker worker(std::move(settings));
-    worker.on("", handle).on("job", handle);
+    const auto handler = [](const pawl::Job& job) {
+        return handle(job.context.at("kind").get<std::string>(), job.token == 1, job.stop);
+    };
+    worker.on("", handler).on("job", handler);
     return work(worker);
 } catch (const std::exception& error) {
     std::fprintf(stderr, "worker: %s\n", error.what());

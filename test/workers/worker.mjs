@@ -5,6 +5,8 @@ const [source, lease] = process.argv.slice(2);
 const sources = {
     table: () => new pawl.Table("work", { success: "finish", failure: "fail", permanentFailure: "give_up" }),
     steps: () => new pawl.Steps("default"),
+    rows: () => new pawl.OperationRows(),
+    flows: () => new pawl.FlowTasks("default"),
 };
 const worker = new pawl.Worker({
     connection: { application_name: "scenario" },
@@ -26,12 +28,13 @@ worker.on("", async (job) => {
         return value;
     }
     if (kind === "slow") await after(500);
-    if (kind === "hangs" && job.attempt === 1) {
+    if (kind === "hangs" && job.token === 1) {
         await new Promise((resolve) => job.stop.addEventListener("abort", resolve, { once: true }));
         throw new Error("was asked to stop");
     }
     return { kind };
 });
+worker.onRevert("", () => null);
 console.error(`works as ${worker.processor}`);
 await worker.run();
 console.log(JSON.stringify(worker.counts));

@@ -11,7 +11,7 @@ sources = {
     "table": lambda: pawl.Table("work", success="finish", failure="fail", permanent_failure="give_up"),
     "steps": lambda: pawl.Steps("default"),
     "rows": lambda: pawl.OperationRows(),
-    "flow_tasks": lambda: pawl.FlowTasks("default"),
+    "flows": lambda: pawl.FlowTasks("default"),
 }
 worker = pawl.Worker(
     "application_name=scenario",
@@ -38,7 +38,7 @@ def handle(job):
         return value
     if kind == "slow":
         time.sleep(0.5)
-    if kind == "hangs" and job.attempt == 1:
+    if kind == "hangs" and job.token == 1:
         job.stop.wait(60)
         raise RuntimeError("was asked to stop")
     return {"kind": kind}

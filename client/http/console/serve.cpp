@@ -49,7 +49,7 @@ void send(const httplib::Request& request, httplib::Response& response, const Co
         return;
     }
     if (file.gzip) response.set_header("Content-Encoding", "gzip");
-    // a provider and not set_content: what is compressed already is not looked at again
+    // a provider and not set_content, which would compress the content again
     response.set_content_provider(file.content.size(), std::string(file.type).c_str(),
                                   [&file](std::size_t offset, std::size_t length, httplib::DataSink& sink) {
                                       return sink.write(file.content.data() + offset, length);

@@ -89,6 +89,7 @@ private:
 
 /// An enforced table to work on instead of pawl_dag.steps. Its binding needs an owner column, a token column and claim
 /// events, its key one column.
+/// A result that is an object, and the error of a failure, are the metadata of the log entry.
 struct JobTable {
     std::string relation;                                               ///< As regclass reads it.
     std::string success_event;                                          ///< Fired when a handler has returned.

@@ -213,7 +213,8 @@ class OperationRows(Source):
 class Table(Source):
     """The rows of any enforced table with an owner, a token, claim events and a key of one column. success, failure and
     permanent_failure (default: failure) are the events that results fire; claim: the event that claims, if the machine
-    has several; handler: the name of the handler."""
+    has several; handler: the name of the handler. A result that is an object, and the error of a failure, are the
+    metadata of the log entry."""
 
     def __init__(
         self,
@@ -229,6 +230,16 @@ class Table(Source):
         super().__init__(queue)
         self.relation, self._event, self._handler = relation, claim, handler
         self._events = {"success": success, "failure": failure, "permanent_failure": permanent_failure or failure}
+
+    _FIRE_ALL = (
+        "SELECT f.key FROM pawl.fire_many(%(relation)s::text::regclass, %(keys)s::text[], %(event)s,"
+        " processor => %(processor)s, tokens => %(tokens)s::bigint[], metadata => %(notes)s::text::jsonb) f WHERE f.ok"
+    )
+    _FIRE_EACH = (
+        "SELECT f.key FROM unnest(%(keys)s::text[], %(tokens)s::bigint[], %(notes)s::text[]) r(key, token, notes)"
+        " CROSS JOIN LATERAL pawl.fire_many(%(relation)s::text::regclass, ARRAY[r.key], %(event)s,"
+        " processor => %(processor)s, tokens => ARRAY[r.token], metadata => r.notes::jsonb) f WHERE f.ok"
+    )
 
     def prepare(self, connection: Connection) -> None:
         rows = connection.execute(
@@ -273,18 +284,16 @@ class Table(Source):
             part = [one for one in results if one.outcome == outcome]
             if not part:
                 continue
-            notes = part[0].value if len(results) == 1 and isinstance(part[0].value, dict) else {}
+            notes = [json.dumps(one.value) if isinstance(one.value, dict) else "{}" for one in part]
+            same = notes.count(notes[0]) == len(notes)  # then one statement writes all rows
+            values = {
+                "keys": [one.job.key for one in part],
+                "tokens": [one.job.token for one in part],
+                "notes": notes[0] if same else notes,
+            }
             found = connection.execute(
-                "SELECT f.key FROM pawl.fire_many(%s::text::regclass, %s::text[], %s, processor => %s,"
-                " tokens => %s::bigint[], metadata => %s::text::jsonb) f WHERE f.ok",
-                (
-                    self.relation,
-                    [one.job.key for one in part],
-                    event,
-                    processor,
-                    [one.job.token for one in part],
-                    json.dumps(notes),
-                ),
+                self._FIRE_ALL if same else self._FIRE_EACH,
+                {**values, "relation": self.relation, "event": event, "processor": processor},
             )
             keys = {row["key"] for row in found}
             accepted |= {one.key for one in part if one.job.key in keys}

@@ -347,13 +347,9 @@ class Worker:
                 self._rest(0.1)
         try:
             with translated():
-                row = (
-                    self._session()
-                    .execute(
-                        "SELECT pawl.abandon(%s::text::regclass, %s) AS n", (self._source.relation, self.processor)
-                    )
-                    .fetchone()
-                )
+                given = (self._source.relation, self.processor)
+                found = self._session().execute("SELECT pawl.abandon(%s::text::regclass, %s) AS n", given)
+                row = found.fetchone()
             self.counts["abandoned"] += row["n"] if row else 0
         except Error as caught:
             self._on_message(f"claimed rows were not returned, their leases will expire: {caught}")

@@ -61,11 +61,7 @@ export function startTask(
     name: string,
     context: Json = {},
     options: {
-        namespace?: string;
-        version?: string;
-        priority?: number;
-        identityKey?: string;
-        correlationId?: string;
+        namespace?: string; version?: string; priority?: number; identityKey?: string; correlationId?: string;
     } = {},
 ): Promise<string> {
     return value(
@@ -73,13 +69,8 @@ export function startTask(
         'SELECT pawl_dag.start_task($1::text, $2::jsonb, namespace => $3::text, version => $4::text,' +
             ' priority => $5::integer, identity_key => $6::text, correlation_id => $7::uuid)::text',
         [
-            name,
-            JSON.stringify(context),
-            options.namespace ?? 'default',
-            options.version ?? null,
-            options.priority ?? 0,
-            options.identityKey ?? null,
-            options.correlationId ?? null,
+            name, JSON.stringify(context), options.namespace ?? 'default', options.version ?? null,
+            options.priority ?? 0, options.identityKey ?? null, options.correlationId ?? null,
         ],
     );
 }

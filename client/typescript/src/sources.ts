@@ -214,9 +214,18 @@ export class OperationRows extends Source {
     }
 }
 
+const fireAll =
+    'SELECT f.key FROM pawl.fire_many($1::text::regclass, $2::text[], $3, processor => $4,' +
+    ' tokens => $5::bigint[], metadata => $6::jsonb) f WHERE f.ok';
+const fireEach =
+    'SELECT f.key FROM unnest($2::text[], $5::bigint[], $6::text[]) r(key, token, notes)' +
+    ' CROSS JOIN LATERAL pawl.fire_many($1::text::regclass, ARRAY[r.key], $3, processor => $4,' +
+    ' tokens => ARRAY[r.token], metadata => r.notes::jsonb) f WHERE f.ok';
+
 /** The rows of any enforced table with an owner, a token, claim events and a key of one column. success, failure and
  * permanentFailure (default: failure) are the events that results fire; claim: the event that claims, if the machine
- * has several; handler: the name of the handler (job). */
+ * has several; handler: the name of the handler (job). A result that is an object, and the error of a failure, are the
+ * metadata of the log entry. */
 export class Table extends Source {
     protected claimStatement = '';
     protected tokensStatement = '';
@@ -272,21 +281,14 @@ export class Table extends Source {
         const { success, failure, permanentFailure = failure } = this.events;
         for (const [outcome, event] of Object.entries({ success, failure, permanent_failure: permanentFailure })) {
             const part = results.filter((one) => one.outcome === outcome);
-            const [first] = part;
-            if (!first) continue;
-            const isObject = typeof first.value === 'object' && !Array.isArray(first.value);
-            const { rows } = await client.query(
-                'SELECT f.key FROM pawl.fire_many($1::text::regclass, $2::text[], $3, processor => $4,' +
-                    ' tokens => $5::bigint[], metadata => $6::jsonb) f WHERE f.ok',
-                [
-                    this.relation,
-                    part.map((one) => one.work.job.key),
-                    event,
-                    processor,
-                    part.map((one) => one.work.job.token),
-                    results.length === 1 && isObject ? JSON.stringify(first.value ?? {}) : '{}',
-                ],
-            );
+            if (part.length === 0) continue;
+            const notes = part.map(({ value }) =>
+                typeof value === 'object' && value !== null && !Array.isArray(value) ? JSON.stringify(value) : '{}');
+            const same = notes.every((one) => one === notes[0]);  // then one statement writes all rows
+            const { rows } = await client.query(same ? fireAll : fireEach, [
+                this.relation, part.map((one) => one.work.job.key), event, processor,
+                part.map((one) => one.work.job.token), same ? notes[0] : notes,
+            ]);
             const keys = new Set(rows.map((row: Row) => row.key));
             for (const one of part) if (keys.has(one.work.job.key)) accepted.add(idOfWork(one.work));
         }

@@ -1,21 +1,20 @@
--- What a command may have done to enforced tables and their logs beside the table that it names.
+-- Finds what a DDL command did to enforced tables and logs other than the table that it names.
 
--- A command on a parent alters its children too, and one on a composite type the tables of that type; event triggers
--- hear of the parent or the type alone.
+-- A command on a parent alters its children too, and one on a composite type alters the tables of that type; event
+-- triggers report only the parent or the type.
 CREATE FUNCTION pawl._altered_with(relation oid) RETURNS SETOF oid
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     WITH RECURSIVE down(oid) AS (
-        SELECT relation
+        (SELECT relation
+         UNION ALL
+         SELECT c.oid FROM pg_class t JOIN pg_class c ON c.reloftype = t.reltype
+          WHERE t.oid = relation AND t.relkind = 'c')
         UNION
-        SELECT x.oid
-          FROM down
-          CROSS JOIN LATERAL (
-                  SELECT i.inhrelid AS oid FROM pg_inherits i WHERE i.inhparent = down.oid
-                  UNION ALL
-                  SELECT c.oid FROM pg_class t JOIN pg_class c ON c.reloftype = t.reltype
-                   WHERE t.oid = down.oid AND t.relkind = 'c') x
+        -- most have no children, and are many where a log has many partitions
+        SELECT i.inhrelid FROM down JOIN pg_class p ON p.oid = down.oid AND p.relhassubclass
+          JOIN pg_inherits i ON i.inhparent = p.oid
     )
     SELECT down.oid FROM down
 $function$;
@@ -57,7 +56,7 @@ $function$;
 COMMENT ON FUNCTION pawl._reject_rewrite(pawl.binding, name[]) IS
 'internal: rejects ALTER COLUMN ... TYPE ... USING for columns that a binding needs';
 
--- A log keeps its columns, what is in them, and outlives a crash where the rows do.
+-- A log keeps its columns and what is in them, and it is logged to WAL if the rows of its table are.
 CREATE FUNCTION pawl._check_altered_log(bound pawl.binding, rewritten name[]) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

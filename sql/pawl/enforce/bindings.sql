@@ -15,12 +15,12 @@ CREATE TABLE pawl.binding (
     enforced_by text NOT NULL DEFAULT CURRENT_USER,
     history_view regclass,
     log_key_columns name[] NOT NULL DEFAULT '{}',
-    -- What the names above meant when they were written: a rename is an attribute number whose name is another one now.
-    -- They count only while relation_oid is relation's: after a restore the names decide.
+    -- The attribute numbers of the names above. A number that has another name now shows a rename. They count only if
+    -- relation_oid is the OID of relation; after a restore the names decide.
     relation_oid oid,
     state_attnum smallint,
     key_attnums smallint[],
-    -- Work that is owned: the columns of the table that are kept, and what is done with them.
+    -- Owned work: the columns of the table that pawl maintains, and the rules for them.
     owner_column name,
     lease_column name,
     token_column name,
@@ -151,6 +151,31 @@ $function$;
 COMMENT ON FUNCTION pawl._owner_hint(oid) IS
 'internal: how the current user gets the rights of the owner, except that a superuser is granted to no role';
 
+CREATE FUNCTION pawl._check_owner(relation regclass) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF NOT pawl._owns(relation) THEN
+        PERFORM pawl.raise('42501', format('must be owner of table %s', relation), NULL, pawl._owner_hint(relation));
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_owner(regclass) IS
+'internal: 42501 if the current user lacks the rights of the owner; nothing for null, or a relation that is gone';
+
+CREATE FUNCTION pawl._locked_binding(bound pawl.binding) RETURNS pawl.binding
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
+    RETURN pawl._binding(bound.relation, bound.state_column);
+END
+$function$;
+COMMENT ON FUNCTION pawl._locked_binding(pawl.binding) IS
+'internal: locks the table of a binding against writers, and returns the binding as it is then';
+
 -- The columns that are kept or read for work, in the order of managed_attnums; null where there is none.
 CREATE FUNCTION pawl._managed_columns(bound pawl.binding) RETURNS name[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -163,7 +188,7 @@ $function$;
 COMMENT ON FUNCTION pawl._managed_columns(pawl.binding) IS
 'internal: owner, lease, token, due, attempts, max_attempts, queue, backoff (null: none), claim and trace columns';
 
--- A role that loads this table (pawl_restore) still speaks only for tables that it owns.
+-- A role that loads this table (pawl_restore) can only insert rows for tables that it owns.
 CREATE FUNCTION pawl._binding_check() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -259,8 +284,8 @@ $function$;
 COMMENT ON FUNCTION pawl._binding(regclass, name) IS
 'internal: the binding of a column, or an error that says what there is';
 
--- What writes this table. Each checks that the caller owns the tables that the row names; afterwards the row is read as
--- sessions read it, so that one with a wrong type, name or reference is rejected.
+-- The functions that write this table. Each checks that the caller owns the tables that the row names, and then reads
+-- the row as sessions do, so that a wrong type, name or reference is rejected.
 CREATE FUNCTION pawl._store_binding(bound pawl.binding) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_store_binding';
 COMMENT ON FUNCTION pawl._store_binding(pawl.binding) IS

@@ -20,8 +20,8 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._quoted_list(text[]) IS 'internal: the first ten names of a list, for messages';
 
--- What keeps a column from being the state column of a machine; message is null when nothing does. Only on request are
--- the CHECKs of a domain tried: they are the user's code.
+-- Why a column cannot be the state column of a machine; message is null if it can. CHECKs of a domain run the user's
+-- code, so they are tried only on request.
 CREATE FUNCTION pawl._column_problem(relation regclass, state_column name, machine text, version integer,
     try_domain boolean, OUT code text, OUT message text, OUT detail text, OUT hint text)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -92,7 +92,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._column_problem(regclass, name, text, integer, boolean) IS
-'internal: what keeps a column from holding the states of a machine; message is null when nothing does';
+'internal: why a column cannot hold the states of a machine; message is null if it can';
 
 -- Raises what a function found, with the fields that are there.
 CREATE FUNCTION pawl.raise(code text, message text, detail text DEFAULT NULL, hint text DEFAULT NULL) RETURNS void
@@ -103,7 +103,7 @@ message: as PostgreSQL writes messages; detail, hint: null for none. Never retur
 message is null; 22023 code is no SQLSTATE of an error. Privileges: all roles.
 Example: SELECT pawl.raise(''22023'', ''batch must be positive'')';
 
--- How much is done at once, as the packs' functions are told.
+-- The limit of a batch, for functions of the packs too.
 CREATE FUNCTION pawl.check_batch(batch integer, most integer, name text DEFAULT 'batch') RETURNS integer
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -203,10 +203,7 @@ BEGIN
             'Citus keeps its rows in shards, where every write would fail.',
             format('select undistribute_table(%L)', member));
     END IF;
-    IF NOT pawl._owns(relation) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', relation), NULL,
-            pawl._owner_hint(relation));
-    END IF;
+    PERFORM pawl._check_owner(relation);
     IF class.relispartition THEN
         SELECT pg_partition_root(relation) INTO root;
         PERFORM pawl.raise('0A000', format('%s is a partition of table %s', relation, root), NULL,
@@ -254,7 +251,7 @@ $function$;
 COMMENT ON FUNCTION pawl._check_members(regclass, oid[]) IS
 'internal: rejects partitions and children that cannot be enforced';
 
--- Rows that were committed after a transaction's one snapshot was taken are out of its sight, however it locks.
+-- A transaction with one snapshot does not see rows that were committed after it was taken, not even under a lock.
 CREATE FUNCTION pawl._check_isolation(doing text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

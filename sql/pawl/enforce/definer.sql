@@ -1,4 +1,4 @@
--- Functions that a role names in a definition, and that others' sessions call.
+-- Calls functions that a role has named in a definition, from sessions of other roles.
 
 CREATE FUNCTION pawl.may_act_as(role name) RETURNS boolean
 LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_may_act_as';

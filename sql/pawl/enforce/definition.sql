@@ -16,7 +16,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._call(text, text, text[], text[]) IS 'internal: the text of a call of a function of pawl';
 
--- The calls that say something of a binding, in the order in which they can be run.
+-- The calls that make a binding, in the order in which they can be run.
 CREATE FUNCTION pawl._calls_of(bound pawl.binding) RETURNS TABLE (n integer, call text)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

@@ -72,19 +72,15 @@ AS $function$
 DECLARE
     bound pawl.binding := pawl._binding(relation, state_column);
 BEGIN
-    IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation), NULL,
-            pawl._owner_hint(bound.relation));
-    END IF;
+    PERFORM pawl._check_owner(bound.relation);
     RETURN bound;
 END
 $function$;
 COMMENT ON FUNCTION pawl._own_binding(regclass, name)
     IS 'internal: the binding of a table of the caller; 42501: not the owner';
 
--- Locks the table for a change of its binding, and returns the binding as it is then. An index that goes needs the
--- stronger lock:
--- it is taken at once, because two sessions that both strengthened theirs would be in a deadlock.
+-- Locks the table for a change of its binding, and returns the binding as it is then. Dropping an index needs the
+-- stronger lock, which is taken at once: two sessions that strengthen the locks that they have would deadlock.
 CREATE FUNCTION pawl._lock_binding(before pawl.binding, after pawl.binding, doing text) RETURNS pawl.binding
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -160,9 +156,9 @@ BEGIN
     PERFORM pawl._check_isolation('pawl.enforce');
     PERFORM pawl._check_table(relation);
     wanted := pawl._version(machine, version);
-    -- this version stays while it is looked at
+    -- the version must not be dropped meanwhile
     PERFORM pawl._hold_version(machine, wanted);
-    -- from here on no row changes, and no other session attaches
+    -- from here on no other session writes rows or attaches a machine
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', relation);
     PERFORM pawl._check_table(relation);
 
@@ -217,7 +213,7 @@ the column has another machine or version; 42501 not the owner; 25001 not READ C
 that owns the table.
 Example: SELECT pawl.enforce(''parcels'', ''state'', ''parcel'', on_delete => ''terminal'')';
 
--- A new binding: what must be true of table, column, functions and rows.
+-- Checks table, column, functions and rows of a new binding.
 CREATE FUNCTION pawl._attach(bound pawl.binding, key name[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -319,7 +315,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._enforce_again(pawl.binding, text, integer, name[], text, boolean, text) IS
-'internal: changes what pawl.enforce said of a binding; 42710: of another machine or version; 55000: the key is needed';
+'internal: pawl.enforce for an existing binding; 42710: another machine or version; 55000: the key is needed';
 
 CREATE FUNCTION pawl.release(relation regclass, state_column name DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -328,21 +324,14 @@ AS $function$
 DECLARE
     bound pawl.binding;
 BEGIN
-    -- triggers without a binding (a schema-only restore leaves them so) are taken off too
+    -- also removes triggers without a binding, which a schema-only restore leaves
     IF pawl._is_orphan(relation) AND state_column IS NULL THEN
-        IF NOT pawl._owns(relation) THEN
-            PERFORM pawl.raise('42501', format('must be owner of table %s', relation), NULL,
-                pawl._owner_hint(relation));
-        END IF;
+        PERFORM pawl._check_owner(relation);
         PERFORM pawl._uninstall(relation);
         PERFORM pawl._drop_lost_indexes(relation);
         RETURN;
     END IF;
-    bound := pawl._binding(relation, state_column);
-    IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation), NULL,
-            pawl._owner_hint(bound.relation));
-    END IF;
+    bound := pawl._own_binding(relation, state_column);
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', bound.relation);
     IF NOT pawl._drop_binding(bound.relation, bound.state_column) THEN
         PERFORM pawl.raise('42704', format('no machine is enforced on table %s', bound.relation),

@@ -1,9 +1,9 @@
 -- What DDL does to enforced tables: renamed and dropped tables, columns and triggers. The event triggers that call
 -- these functions are created last, in grants.sql.
 
--- Renames are written into the bindings, changes that would break one are rejected, members that left lose our
--- triggers. SECURITY DEFINER because the owner of a table need not be one who may write bindings; it reads catalogs
--- only, never a user's table, and runs no code of theirs (not even the CHECK of a domain).
+-- Writes renames into the bindings, rejects changes that would break one, and removes pawl's triggers from members that
+-- left. SECURITY DEFINER, because the owner of a table need not be able to write bindings; so it reads catalogs only,
+-- and runs no code of users, not even the CHECK of a domain.
 CREATE FUNCTION pawl._follow() RETURNS event_trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -12,6 +12,7 @@ DECLARE
     leaves boolean;
     touched_column integer;
     rewritten name[];
+    altered oid[];
     changed_type regtype;
     bound pawl.binding;
     problem record;
@@ -29,7 +30,8 @@ BEGIN
         rewritten := ARRAY(SELECT r::name FROM pg_event_trigger_ddl_commands() c
             CROSS JOIN LATERAL unnest(pawl._rewritten_columns(c.command)) r
                             WHERE c.classid = 'pg_class'::regclass AND c.objid = touched);
-        FOR bound IN SELECT b.* FROM pawl._altered_with(touched) a JOIN pawl.binding b ON b.relation = a
+        altered := ARRAY(SELECT pawl._altered_with(touched));
+        FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = ANY (altered)
             ORDER BY b.relation, b.state_column LOOP
             PERFORM pawl._follow_columns(bound, CASE WHEN bound.relation = touched THEN touched_column ELSE 0 END);
             PERFORM pawl._reject_rewrite(bound, rewritten);
@@ -45,14 +47,14 @@ BEGIN
         END LOOP;
         FOR bound IN
             SELECT b.* FROM pawl.binding b
-             WHERE b.history IN (SELECT a FROM pawl._altered_with(touched) a UNION ALL SELECT a
-                 FROM pawl._ancestors(touched) a)
+             WHERE b.history = ANY (altered) OR b.history IN (SELECT a FROM pawl._ancestors(touched) a)
              ORDER BY b.relation, b.state_column
         LOOP
             PERFORM pawl._check_altered_log(bound, rewritten);
         END LOOP;
         PERFORM pawl._follow_audits(a::regclass, CASE WHEN a = touched THEN touched_column ELSE 0 END, rewritten)
-            FROM pawl._altered_with(touched) a;
+            FROM unnest(altered) a
+           WHERE a IN (SELECT unnest(ARRAY[b.relation, b.log, b.audit]) FROM pawl.audit_binding b);
         IF leaves THEN
             PERFORM pawl._let_go(touched);
             PERFORM pawl._let_partitions_go(b.history) FROM pawl.binding b
@@ -87,9 +89,9 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._follow() IS 'internal: event trigger pawl_follow: renames and changes of enforced tables';
 
--- An attribute number whose name is another one now was renamed. A binding that a restore wrote without our triggers
--- has no numbers of this table: its names were right until this command, so one that is
--- gone is that of the column the command touched.
+-- An attribute number that has another name now was renamed. A binding that a restore wrote without triggers has no
+-- numbers of this table. Its names were right until this command, so a name that is gone is that of the column that the
+-- command renamed.
 CREATE FUNCTION pawl._follow_columns(bound pawl.binding, touched_column integer) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -174,7 +176,7 @@ $function$;
 COMMENT ON FUNCTION pawl._follow_columns(pawl.binding, integer) IS
 'internal: follows renamed columns of an enforced table';
 
--- Bindings of dropped tables go; columns and logs that a binding needs stay. SECURITY DEFINER as above.
+-- Removes the bindings of dropped tables, and keeps columns and logs that a binding needs. SECURITY DEFINER as above.
 CREATE FUNCTION pawl._gone() RETURNS event_trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -195,7 +197,7 @@ BEGIN
         END IF;
     END LOOP;
     FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.history::oid = ANY (gone) LOOP
-        -- without triggers the table is being taken apart, by pg_restore --clean for one
+        -- a table without triggers is being dropped piece by piece, by pg_restore --clean for example
         IF EXISTS (SELECT FROM pg_trigger t
                 WHERE t.tgrelid = bound.relation AND t.tgfoid = 'pawl.validate()'::regprocedure) THEN
             PERFORM pawl.raise('2BP01',
@@ -245,8 +247,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._gone() IS 'internal: event trigger pawl_gone: dropped tables, columns and logs';
 
--- A command creates or renames a trigger that sorts after the validating one. SECURITY DEFINER because a role that
--- creates triggers need not own the table; it only renames or adds triggers of pawl.
+-- Runs when a command creates or renames a trigger that sorts after the validating one. SECURITY DEFINER, because a
+-- role that creates triggers need not own the table; it only renames or adds triggers of pawl.
 CREATE FUNCTION pawl._rearm() RETURNS event_trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $function$

@@ -1,7 +1,8 @@
 -- The functions written in C++.
 
--- A trigger function in PL/pgSQL calls this first, in its DECLARE, before it reads anything of a row: EXECUTE is enough
--- to hang it on any table, whose types and casts are then its owner's.
+-- Each trigger function in PL/pgSQL calls this first, in its DECLARE, before it reads a value of the row. EXECUTE is
+-- enough to create a trigger with the function on any table, and types and casts of that table then belong to its
+-- owner.
 CREATE FUNCTION pawl.fired_by(moments text, relation oid, at text, operation text, level text,
         VARIADIC tables regclass[]) RETURNS boolean
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_fired_by';
@@ -185,7 +186,7 @@ COMMENT ON FUNCTION pawl._equality(oid) IS 'internal: the equality of a type as 
 CREATE FUNCTION pawl._remap(relation regclass, state_column name, remap jsonb) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_remap';
 COMMENT ON FUNCTION pawl._remap(regclass, name, jsonb) IS
-'internal: moves rows to new states as part of pawl.upgrade; owner only';
+'internal: changes the states of rows as part of pawl.upgrade; owner only';
 
 CREATE FUNCTION pawl._resolve_calls(relation regclass, machine text, version integer, resolved text[]) RETURNS text[]
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_resolve_calls';
@@ -209,8 +210,8 @@ LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_rewritten_col
 COMMENT ON FUNCTION pawl._rewritten_columns(pg_ddl_command) IS
 'internal: the columns that a command computed anew (ALTER COLUMN ... TYPE ... USING, or by a user-defined cast)';
 
--- Compiled machines live in every session; these tell them to look again. ALWAYS: also
--- when a restore runs as a replica.
+-- Each session keeps compiled machines; these triggers invalidate them. ALWAYS, so that they also fire in a restore
+-- that runs as a replica.
 CREATE TRIGGER invalidate AFTER INSERT OR UPDATE OR DELETE ON pawl.machine
     FOR EACH STATEMENT EXECUTE FUNCTION pawl.invalidate();
 CREATE TRIGGER invalidate_truncate AFTER TRUNCATE ON pawl.machine

@@ -1,5 +1,5 @@
--- Members that join or leave an enforced tree: partitions and children of an inheritance. The event triggers are
--- created last, in grants.sql.
+-- Members that join or leave an enforced tree: partitions and inheritance children. The event triggers are created
+-- last, in grants.sql.
 
 -- New members of an enforced tree: their rows are checked, their triggers and logs created. Runs with the rights of the
 -- role that attached them, because it reads and writes their tables.
@@ -37,7 +37,7 @@ BEGIN
         END IF;
         RETURN;
     END IF;
-    -- only commands that put a table into a tree: during a restore a tree stands before its triggers do
+    -- only commands that attach a table to a tree: a restore creates a tree before its triggers
     SELECT array_agg(DISTINCT c.objid) INTO touched FROM pg_event_trigger_ddl_commands() c
      WHERE c.classid = 'pg_class'::regclass AND NOT c.in_extension AND pawl._tree_change(c.command) = 'join';
     IF touched IS NULL THEN
@@ -120,7 +120,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._adopt_members(regclass, oid[]) IS
-'internal: takes partitions and children into an enforced tree';
+'internal: adds partitions and children to an enforced tree';
 
 CREATE FUNCTION pawl._has_rows(relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -135,8 +135,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._has_rows(regclass) IS 'internal: whether a table, without its children, has rows';
 
--- A table that left its tree (DETACH PARTITION, NO INHERIT) keeps no trigger of ours. PostgreSQL itself drops the row
--- triggers of a detached partition; the statement trigger is left behind.
+-- Removes pawl's triggers from a table that left its tree (DETACH PARTITION, NO INHERIT). PostgreSQL itself drops the
+-- row triggers of a detached partition, but not the statement trigger.
 CREATE FUNCTION pawl._let_go(touched regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

@@ -1,5 +1,5 @@
--- What pawl.log_upkeep and pawl.paused have in common: an INSERT is a request about a table, all roles can insert, and
--- a trigger decides whose heard. A request takes the place of the one before.
+-- What pawl.log_upkeep and pawl.paused have in common: every role can insert a request about a table, a trigger checks
+-- whether it may, and a new request replaces the old one.
 
 CREATE FUNCTION pawl._has_role(VARIADIC roles name[]) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -10,7 +10,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._has_role(name[]) IS 'internal: whether the current user has the rights of one of these roles';
 
--- Null is a table that nothing is asked of.
+-- A null target needs no rights.
 CREATE FUNCTION pawl._hear(target regclass, roles name[], denied text, detail text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -24,7 +24,7 @@ $function$;
 COMMENT ON FUNCTION pawl._hear(regclass, name[], text, text) IS
 'internal: 42501 unless the current user owns the table or has one of the roles; the hint names the first';
 
--- Two requests about a table that are made at once come one after the other, and the later one finds the one before.
+-- Serializes requests about a table, so that the later one finds the earlier one.
 CREATE FUNCTION pawl._wait_turn(requests regclass, target regclass) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

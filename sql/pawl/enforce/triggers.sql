@@ -1,6 +1,6 @@
 -- The triggers of an enforced table: which it needs, what they are called, how they come and go.
 
--- The functions of the triggers that an enforced table has: the one list of them.
+-- The trigger functions of enforced tables. This is the only list of them.
 CREATE FUNCTION pawl._table_functions() RETURNS regprocedure[]
 LANGUAGE sql STABLE PARALLEL SAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -9,8 +9,8 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._table_functions() IS 'internal: the trigger functions of an enforced table';
 
--- Whether a trigger is what a definition, BEFORE UPDATE ON %s FOR EACH ROW, would make of a function: when it fires, on
--- what, with no condition, columns, arguments or delay of its own.
+-- Whether a trigger is what a definition such as BEFORE UPDATE ON %s FOR EACH ROW would make of a function: the same
+-- event, time and level, and no condition, columns, arguments or deferral of its own.
 CREATE FUNCTION pawl._trigger_fits(trigger oid, function regprocedure, definition text) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -32,8 +32,8 @@ $function$;
 COMMENT ON FUNCTION pawl._trigger_fits(oid, regprocedure, text) IS
 'internal: whether a trigger calls this function at this moment, always';
 
--- PostgreSQL fires triggers in the order of their names, and pawl.validate() must come last of those that may rewrite a
--- row. A name that sorts after all others; null when there is none, because a later one is as long as a name can be.
+-- PostgreSQL fires triggers in the order of their names, and pawl.validate() must be the last that may change a row.
+-- Returns a name that sorts after all others, or null if a later name has the maximal length.
 CREATE FUNCTION pawl._validate_trigger_name(relation regclass) RETURNS name
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -67,8 +67,8 @@ $function$;
 COMMENT ON FUNCTION pawl._needs_record_update(regclass) IS
 'internal: whether an enforced table needs an AFTER UPDATE trigger';
 
--- A tree gets its triggers at the root (PostgreSQL gives its partitions theirs), at every inheritance child, and the
--- TRUNCATE trigger at every member, because that one is not inherited.
+-- The root of a tree gets the triggers (PostgreSQL clones them to its partitions), and so does each inheritance child.
+-- Every member gets the TRUNCATE trigger, because that one is not cloned.
 CREATE FUNCTION pawl._expected_triggers(relation regclass)
 RETURNS TABLE (member regclass, trigger_name name, definition text, function regprocedure, by_parent boolean)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -95,8 +95,8 @@ $function$;
 COMMENT ON FUNCTION pawl._expected_triggers(regclass) IS
 'internal: the triggers an enforced table should have, member by member';
 
--- The triggers of everything that a lifecycle consists of: its table, its log, the audit and what is known of pruned
--- entries, with all partitions. pawl.health compares them with pg_trigger.
+-- The triggers of a binding's table, log, audit and anchors of pruned entries, with all partitions. pawl.health
+-- compares them with pg_trigger.
 CREATE FUNCTION pawl._binding_triggers(bound pawl.binding)
 RETURNS TABLE (part text, member regclass, trigger_name name, function regprocedure, definition text)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -211,4 +211,4 @@ AS $function$
            AND NOT EXISTS (SELECT FROM pawl.binding b
                WHERE b.relation IN (SELECT a FROM pawl._ancestors(_is_orphan.relation) a))
 $function$;
-COMMENT ON FUNCTION pawl._is_orphan(regclass) IS 'internal: whether a table has our triggers, but no lifecycle';
+COMMENT ON FUNCTION pawl._is_orphan(regclass) IS 'internal: whether a table has triggers of pawl, but no binding';

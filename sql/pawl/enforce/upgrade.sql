@@ -1,46 +1,22 @@
 -- pawl.upgrade: a binding takes the newest version of its machine.
 
-CREATE FUNCTION pawl.upgrade(relation regclass, state_column name DEFAULT NULL, remap jsonb DEFAULT NULL)
-    RETURNS integer
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+-- Checks a remap. Its old states must exist in the enforced version, and its new ones in the newest. An old state may
+-- also be one of no machine, if rows are in it: they were written while a trigger was disabled, and an upgrade is the
+-- way to repair them.
+CREATE FUNCTION pawl._check_remap(bound pawl.binding, newest integer, remap jsonb) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    bound pawl.binding := pawl._binding(relation, state_column);
-    newest integer;
-    old_states text[];
-    new_states text[];
+    old_states constant text[] := pawl._atoms(bound.machine, bound.version);
+    new_states constant text[] := pawl._atoms(bound.machine, newest);
     pair record;
-    problem record;
-    found_one text;
 BEGIN
-    IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation), NULL,
-            pawl._owner_hint(bound.relation));
-    END IF;
-    PERFORM pawl._check_isolation('pawl.upgrade');
-    EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
-    bound := pawl._binding(bound.relation, bound.state_column);
-    newest := pawl._version(bound.machine, NULL);
-    PERFORM pawl._hold_version(bound.machine, newest);
-    IF newest = bound.version THEN
-        IF remap IS NOT NULL THEN
-            PERFORM pawl.raise('55000', format('table %s is already at the newest version of machine "%s"',
-                bound.relation, bound.machine),
-                format('Version %s is enforced; rows are remapped only by an upgrade to another version.', newest));
-        END IF;
-        RETURN newest;
-    END IF;
-
-    old_states := pawl._atoms(bound.machine, bound.version);
-    new_states := pawl._atoms(bound.machine, newest);
     IF remap IS NOT NULL AND jsonb_typeof(remap) <> 'object' THEN
         PERFORM pawl.raise('22023', 'remap must be a JSON object', NULL, '{"old state": "new state"}');
     END IF;
     FOR pair IN SELECT e.key AS old_state, e.value AS value, e.value #>> '{}' AS new_state
                   FROM jsonb_each(coalesce(remap, '{}')) e ORDER BY e.key COLLATE "C" LOOP
-        -- also a state of no machine, if rows are in it: they came in while a trigger was
-        -- off, and this is the way to mend them
         IF pair.old_state <> ALL (old_states)
            AND pawl._strange_rows(format('(SELECT * FROM %s s WHERE pawl.value_text(s.%I) = %L)', bound.relation,
                bound.state_column, pair.old_state),
@@ -58,6 +34,20 @@ BEGIN
                 format('Version %s of machine "%s" has %s.', newest, bound.machine, pawl._quoted_list(new_states)));
         END IF;
     END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_remap(pawl.binding, integer, jsonb) IS
+'internal: PW008 an unknown state in remap; 22023 it is not an object of names';
+
+CREATE FUNCTION pawl._check_upgrade(bound pawl.binding, newest integer, remap jsonb) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    problem record;
+    found_one text;
+BEGIN
+    PERFORM pawl._check_remap(bound, newest, remap);
     SELECT * INTO problem FROM pawl._column_problem(bound.relation, bound.state_column, bound.machine, newest, true);
     IF problem.message IS NOT NULL THEN
         PERFORM pawl.raise(problem.code, problem.message, problem.detail, problem.hint);
@@ -71,14 +61,42 @@ BEGIN
             format('There is no such function of two rows of the table: %s.', found_one));
     END IF;
     found_one := pawl._strange_rows(bound.relation::text, bound.state_column,
-                                    new_states || ARRAY(SELECT jsonb_object_keys(coalesce(remap, '{}'))));
+        pawl._atoms(bound.machine, newest) || ARRAY(SELECT jsonb_object_keys(coalesce(remap, '{}'))));
     IF found_one IS NOT NULL THEN
         PERFORM pawl.raise('PW008', format('table %s has rows that are in no state of version %s of machine "%s"',
                                             bound.relation, newest, bound.machine), found_one,
             format('select pawl.upgrade(%L, %L, remap => ''{"old state": "new state"}'')', bound.relation,
                 bound.state_column));
     END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_upgrade(pawl.binding, integer, jsonb) IS
+'internal: whether a table can take the newest version: PW008 unknown states, PW007 guards, 42804 the column';
 
+CREATE FUNCTION pawl.upgrade(relation regclass, state_column name DEFAULT NULL, remap jsonb DEFAULT NULL)
+    RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    bound pawl.binding := pawl._own_binding(relation, state_column);
+    newest integer;
+    found_one text;
+BEGIN
+    PERFORM pawl._check_isolation('pawl.upgrade');
+    bound := pawl._locked_binding(bound);
+    newest := pawl._version(bound.machine, NULL);
+    PERFORM pawl._hold_version(bound.machine, newest);
+    IF newest = bound.version THEN
+        IF remap IS NOT NULL THEN
+            PERFORM pawl.raise('55000', format('table %s is already at the newest version of machine "%s"',
+                bound.relation, bound.machine),
+                format('Version %s is enforced; rows are remapped only by an upgrade to another version.', newest));
+        END IF;
+        RETURN newest;
+    END IF;
+
+    PERFORM pawl._check_upgrade(bound, newest, remap);
     bound.version := newest;
     PERFORM pawl._check_work(bound);
     PERFORM pawl._warn_of_work(bound, '{unowned,untimed,stuck}');
@@ -98,7 +116,7 @@ BEGIN
     IF remap IS NOT NULL AND remap <> '{}' THEN
         PERFORM pawl._remap(bound.relation, bound.state_column, remap);
     END IF;
-    PERFORM pawl._make_indexes(bound);  -- the claimable states may be others now
+    PERFORM pawl._make_indexes(bound);  -- the claimable states may have changed
     RETURN newest;
 END
 $function$;

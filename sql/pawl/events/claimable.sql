@@ -1,6 +1,6 @@
--- For programs that announce work by messages: from the outbox the rows that became claimable.
+-- Reads the rows that became claimable from the outbox, for programs that send messages about work.
 
--- Of rows that events name those that are claimable now, by the condition of the claim index.
+-- The rows that events name and that are claimable now, by the condition of the claim index.
 CREATE FUNCTION pawl._claimable_of(bound pawl.binding, keys jsonb) RETURNS TABLE (n bigint, queue text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1000
 SET search_path = pg_catalog, pg_temp
@@ -36,8 +36,8 @@ DECLARE
     events jsonb;
     read bigint;
 BEGIN
-    -- Events that make nothing claimable are no end; but a transaction must have one. The states of a binding are found
-    -- once a read, not once an event.
+    -- Events that make nothing claimable do not end the reading, but a transaction must end. The states of a binding
+    -- are read once for each call, not for each event.
     FOR round IN 1 .. 20 LOOP
         WITH claimable AS MATERIALIZED (
             SELECT b.relation, b.state_column, pawl._claimable_states(b.machine, b.version, b.claim_events) AS states

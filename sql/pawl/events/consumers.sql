@@ -1,4 +1,4 @@
--- Reading the outbox, and emptying it.
+-- Reads and empties the outbox.
 
 CREATE FUNCTION pawl._snapshot() RETURNS pg_snapshot
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_snapshot';
@@ -45,7 +45,7 @@ Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader that own the con
 any consumer.
 Example: SELECT pawl.drop_consumer(''mailer'')';
 
--- The consumer, locked, if this role may act for it.
+-- Locks and returns a consumer, if the caller may act for it.
 CREATE FUNCTION pawl._lock_consumer(name text, reader oid, for_operators boolean) RETURNS pawl.consumer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -74,8 +74,8 @@ $function$;
 COMMENT ON FUNCTION pawl._lock_consumer(text, oid, boolean) IS
 'internal: a consumer, locked; PW008 there is none, 42501 it is another role''s';
 
--- A table that is gone needs no privilege: the role that named it had it. Row-level
--- security hides rows, so it hides events.
+-- A dropped table needs no privilege, because the role that named it had one. A consumer sees no events of a table
+-- whose rows row-level security hides from it.
 CREATE FUNCTION pawl._check_readable(relations regclass[], reader oid) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -152,7 +152,7 @@ $function$;
 COMMENT ON FUNCTION pawl._create_consumer(text, text, regclass[], oid) IS
 'internal: pawl.create_consumer with the rights of the extension''s owner';
 
--- Whether a transaction has been read by all. Between `seen` and `reading` it is asked no closer.
+-- Whether all consumers have read a transaction. One between `seen` and `reading` counts as not read.
 CREATE FUNCTION pawl._unread(seen pg_snapshot, slot integer) RETURNS boolean
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -165,8 +165,8 @@ $function$;
 COMMENT ON FUNCTION pawl._unread(pg_snapshot, integer) IS
 'internal: whether a table of the outbox has transactions that are not visible in a snapshot';
 
--- What is about to be removed unread (of these transactions, or all: null) is noted with each consumer, which reads it
--- once. The caller has locked the consumers' rows.
+-- Notes with each consumer how many unread events are about to be removed (of these transactions; null: of all), so
+-- that it gets a gap event once. The caller has locked the consumers' rows.
 CREATE FUNCTION pawl._note_missed(slot integer, gone xid8[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -194,9 +194,9 @@ $function$;
 COMMENT ON FUNCTION pawl._note_missed(integer, xid8[]) IS
 'internal: notes what consumers lose when a table of the outbox is emptied';
 
--- Truncates a table of the outbox when nothing in it is wanted, and returns how many events it had. Locks are taken in
--- the order in which readers take them: consumers, then events, then transactions. It
--- does not wait long for other sessions.
+-- Truncates a table of the outbox if no consumer needs it, and returns how many events it had. Locks are taken in the
+-- order in which readers take them: consumers, then events, then transactions. It does not wait long for other
+-- sessions.
 CREATE FUNCTION pawl._truncate_slot(slot integer, before timestamptz) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -228,14 +228,14 @@ BEGIN
     EXECUTE format('TRUNCATE pawl.outbox_%1$s, pawl.outbox_commit_%1$s', slot);
     RETURN removed;
 EXCEPTION WHEN lock_not_available THEN
-    RETURN 0;  -- another time
+    RETURN 0;  -- the next call tries again
 END
 $function$;
 COMMENT ON FUNCTION pawl._truncate_slot(integer, timestamptz) IS
-'internal: empties a table of the outbox if nothing in it is wanted';
+'internal: empties a table of the outbox that no consumer needs';
 
--- The same for the table that is written, while it is small. What to remove is decided
--- first: a prepared transaction may commit meanwhile.
+-- Does the same by DELETE for the current table while it is small. What to remove is decided first, because a prepared
+-- transaction may commit meanwhile.
 CREATE FUNCTION pawl._trim_slot(slot integer, before timestamptz) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -265,7 +265,7 @@ EXCEPTION WHEN lock_not_available THEN
 END
 $function$;
 COMMENT ON FUNCTION pawl._trim_slot(integer, timestamptz) IS
-'internal: deletes what is not wanted from a small table of the outbox';
+'internal: deletes what no consumer needs from a small table of the outbox';
 
 CREATE FUNCTION pawl._slot_size(slot integer) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -281,7 +281,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    small constant bigint := 1024 * 1024;  -- bytes: below it rows are deleted, and the table stays
+    small constant bigint := 1024 * 1024;  -- bytes: a smaller table is emptied by DELETE
     before timestamptz := clock_timestamp() - older_than;
     writing integer;
     next integer;
@@ -294,7 +294,7 @@ BEGIN
     PERFORM pawl._check_isolation('pawl.prune_events');
     SELECT s.current INTO writing FROM pawl.outbox_slot s FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
-        RETURN 0;  -- another session prunes
+        RETURN 0;  -- another session is pruning
     END IF;
     next := writing % 3 + 1;
     FOREACH slot IN ARRAY ARRAY[next, next % 3 + 1] LOOP

@@ -9,7 +9,7 @@ DECLARE
     before pawl.binding := pawl._own_binding(relation, state_column);
     after pawl.binding;
 BEGIN
-    -- no state change is under way, so each from here on has an event, or none
+    -- no state change is in progress, so each from here on has an event, or none has
     before := pawl._lock_binding(before, before, 'pawl.enable_events');
     after := before;
     after.events := coalesce(enable_events.events, before.events);

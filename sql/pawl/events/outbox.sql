@@ -1,9 +1,9 @@
 -- The outbox: every transition of the lifecycles with events, and the place that each
 -- transaction takes in the order of commits.
 
--- Three tables take turns, so that what has been read is truncated and not deleted row by row. Rows are written by the
--- library, never by SQL. `txid` and `place` are the server's own numbers as long as its data is that server's; after a
--- restore elsewhere, where these begin anew, they are counted on from a higher base (see pawl.outbox_epoch).
+-- Three tables take turns, so that events that have been read are truncated instead of deleted row by row. Only the
+-- library writes rows, never SQL. `txid` and `place` are the server's own numbers; after a restore into another
+-- cluster, where these begin again, they count from a higher base (see pawl.outbox_epoch).
 CREATE TABLE pawl.outbox_1 (
     txid xid8 NOT NULL,
     at timestamptz NOT NULL,
@@ -64,9 +64,9 @@ INSERT INTO pawl.outbox_slot VALUES (1);
 COMMENT ON TABLE pawl.outbox_slot IS 'which of the three tables of the outbox is written now';
 COMMENT ON COLUMN pawl.outbox_slot.pruned_at IS 'no event written later has ever been removed';
 
--- Rows are the library's. One is the server's own when it knows the cluster and was written by the transaction that it
--- names, which no copy of it can be; where none is, a restore has brought the rest, and
--- the numbers of transactions begin a new epoch.
+-- The library writes these rows. A row is the server's own if it names this cluster and was written by the transaction
+-- that it names, which is never true of a copy. If no row is, the data was restored from elsewhere, and transaction
+-- numbers begin a new epoch.
 CREATE TABLE pawl.outbox_epoch (epoch integer NOT NULL, cluster text NOT NULL, written_by xid NOT NULL) USING heap;
 COMMENT ON TABLE pawl.outbox_epoch IS
 'the clusters whose transactions the outbox has seen; epoch n counts them from (n - 1) * 2^56';
@@ -113,7 +113,7 @@ CREATE VIEW pawl.outbox_transactions AS
     UNION ALL SELECT 3, c.txid, c.place, c.at, c.events FROM pawl.outbox_commit_3 c;
 COMMENT ON VIEW pawl.outbox_transactions IS 'internal: the transactions of the outbox';
 
--- Which consumers lag. It looks at the transactions behind only, and at no more than so many of them.
+-- Which consumers lag. It reads only the transactions that they have not read, and at most so many of them.
 CREATE VIEW pawl.consumers WITH (security_barrier = true) AS
     SELECT c.consumer, c.owner, c.relations, coalesce(b.events, 0) AS behind, b.transactions >= 100000 AS and_more,
            coalesce(pg_catalog.clock_timestamp() - b.oldest, '0') AS age, c.missed, c.created_at

@@ -1,5 +1,4 @@
--- Sleeping until there is work. Looking for work from time to time is enough always; this
--- is for those who want it sooner.
+-- Waiting for work. Polling is always enough; with these functions a session learns of work sooner.
 
 CREATE FUNCTION pawl.channel(relation regclass DEFAULT NULL) RETURNS text
 LANGUAGE c STABLE PARALLEL RESTRICTED CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_channel';

@@ -1,7 +1,7 @@
 -- The log of a binding, added to it: pawl.enable_log.
 
--- Where the log of a column goes. A second lifecycle of a table, or one that had a log of its own before, names its
--- column.
+-- The name for the log of a column. For a second binding of a table, or a column that had a log before, it contains the
+-- column's name.
 CREATE FUNCTION pawl._choose_log(relation regclass, state_column name, log_name name) RETURNS name
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -93,7 +93,7 @@ owner; 25001 not READ COMMITTED.
 Privileges: pawl_admin that owns the table.
 Example: SELECT pawl.enable_log(''parcels'', hash_chain => true)';
 
--- The name by which log_name calls a log.
+-- The name of a log as log_name gives it.
 CREATE FUNCTION pawl._log_called(bound pawl.binding) RETURNS name
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -125,7 +125,7 @@ AS $function$
                     c.relname)
       FROM pg_class c WHERE c.oid = log
 $function$;
-COMMENT ON FUNCTION pawl._log_called_by(regclass) IS 'internal: the log_name that calls a log without a binding';
+COMMENT ON FUNCTION pawl._log_called_by(regclass) IS 'internal: the log_name of a log without a binding';
 
 -- How a log is partitioned, as log_partition says it; null: it is not.
 CREATE FUNCTION pawl._log_partition(bound pawl.binding) RETURNS text
@@ -147,7 +147,7 @@ $function$;
 COMMENT ON FUNCTION pawl._log_partition(pawl.binding)
     IS 'internal: the log_partition of a binding; null: its log is not partitioned';
 
--- A log is what it was made as; anything else is another log.
+-- The kind of a log cannot change; another kind needs another log.
 CREATE FUNCTION pawl._check_same_log(before pawl.binding, after pawl.binding, log_partition text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -173,7 +173,7 @@ $function$;
 COMMENT ON FUNCTION pawl._check_same_log(pawl.binding, pawl.binding, text) IS
 'internal: rejects what an existing log cannot be changed to (55000)';
 
--- A binding parts with its log, which stays as pawl.release leaves one.
+-- Closes the log of a binding, as pawl.release does.
 CREATE FUNCTION pawl._leave_log(bound pawl.binding) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -186,15 +186,13 @@ BEGIN
         PERFORM pawl.raise('55000', format('the log %s is audited', bound.history), NULL,
             format('select pawl.unaudit(%L, %L)', bound.relation, bound.state_column));
     END IF;
-    IF NOT pawl._owns(bound.history) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.history), NULL,
-            pawl._owner_hint(bound.history));
-    END IF;
+    PERFORM pawl._check_owner(bound.history);
     PERFORM pawl._retire_log(bound.history, bound.history_view);
 END
 $function$;
 COMMENT ON FUNCTION pawl._leave_log(pawl.binding)
-    IS 'internal: closes the log of a binding that begins another, or has none any more';
+ IS
+'internal: closes the log of a binding that begins another one, or keeps none';
 
 CREATE FUNCTION pawl._begin_log(bound pawl.binding, log_name name, log_partition text, former regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -226,16 +224,17 @@ BEGIN
         PERFORM pawl._close_missing(bound);
     END IF;
     PERFORM pawl._attach_rows(bound, bound.relation::text);
-    PERFORM pawl._change_binding(bound);  -- which says when: later than what was written for it
+    PERFORM pawl._change_binding(bound);  -- stores its time, which must be later than these entries
     PERFORM pawl._close_log(bound.history, true);
     PERFORM pawl._resume_audit(bound);
     PERFORM pawl._grant_log(bound.relation, bound.state_column, bound.history, bound.history_view);
 END
 $function$;
 COMMENT ON FUNCTION pawl._begin_log(pawl.binding, name, text, regclass)
-    IS 'internal: makes a log or takes one up, and writes the entries of the rows that are there';
+ IS
+'internal: creates a log or uses one again, and writes the entries of existing rows';
 
--- A log that was made before, by an earlier binding or a restore, is used again when it fits.
+-- Uses a log again that an earlier binding or a restore has left, if it fits.
 CREATE FUNCTION pawl._take_log(bound pawl.binding, log_name name, log_partition text, OUT log regclass,
     OUT view regclass, OUT is_new boolean)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -311,4 +310,4 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._retire_log(regclass, regclass) IS 'internal: closes a log whose lifecycle ends';
+COMMENT ON FUNCTION pawl._retire_log(regclass, regclass) IS 'internal: closes a log whose binding ends';

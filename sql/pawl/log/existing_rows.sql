@@ -1,7 +1,7 @@
--- Entries for rows that are there already when a log begins, or that went while it was closed.
+-- Entries for rows that exist when a log begins, and for rows that were deleted while it was closed.
 
--- Where logs end, as a query: the newest entries (alias l) under a condition, and what is
--- known of subjects whose whole log was pruned.
+-- A query of the ends of logs: the newest entries (alias l) under a condition, and the anchors of subjects whose whole
+-- log was pruned.
 CREATE FUNCTION pawl._log_ends(bound pawl.binding) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -30,8 +30,7 @@ BEGIN
     RETURN (SELECT p.anchors FROM pawl.pruned_log p JOIN pg_class c ON c.oid = p.anchors WHERE p.log = _anchors.log);
 END
 $function$;
-COMMENT ON FUNCTION pawl._anchors(regclass) IS
-'internal: the table that remembers where a log was cut; null while it never was';
+COMMENT ON FUNCTION pawl._anchors(regclass) IS 'internal: the table of anchors of a log; null if it was never pruned';
 
 -- The columns and values of a log row, as the two lists of an INSERT. Settings of the
 -- session apply as to all state changes.
@@ -62,10 +61,10 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._log_row(pawl.binding, text, text, text, text, text) IS
-'internal: what a log row written by SQL consists of';
+'internal: the columns and values of a log row that SQL writes';
 
--- Rows that the log does not know begin with pawl.attach; a log that says something else of a row is an error. Source
--- is the tree, or `ONLY` one new member of it.
+-- Rows without entries begin their log with pawl.attach; a newest entry that contradicts its row is an error. Source is
+-- the tree, or `ONLY` one new member of it.
 CREATE FUNCTION pawl._attach_rows(bound pawl.binding, source text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -159,4 +158,4 @@ BEGIN
       USING bound.version, clock_timestamp();
 END
 $function$;
-COMMENT ON FUNCTION pawl._close_missing(pawl.binding) IS 'internal: ends the logs of rows that are no longer there';
+COMMENT ON FUNCTION pawl._close_missing(pawl.binding) IS 'internal: ends the logs of rows that no longer exist';

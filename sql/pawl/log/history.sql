@@ -1,4 +1,4 @@
--- Reading the log, and telling it what plain SQL cannot.
+-- Functions that read the log, and that set what plain SQL cannot say in an UPDATE.
 
 CREATE FUNCTION pawl._logged(relation regclass, state_column name) RETURNS pawl.binding
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -1,6 +1,7 @@
 -- The log beside an enforced table: its names, its columns, its rights and its triggers.
 
--- A log has columns of its own; a key column with such a name (many a table is keyed by "id") is subject_<name> there.
+-- A log has columns of its own; a key column with the name of one of them, such as "id", is called subject_<name> in
+-- the log.
 CREATE FUNCTION pawl._log_key_columns(key_columns name[]) RETURNS name[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -14,8 +15,8 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._log_key_columns(name[]) IS 'internal: what the key columns of a table are called in its log';
 
--- A name made of a base and a suffix that PostgreSQL will not cut: a base too long is cut
--- here, and told apart by its hash.
+-- A name of a base and a suffix that PostgreSQL does not cut: a base that is too long is cut here, and gets a hash to
+-- stay unique.
 CREATE FUNCTION pawl._log_name(base text, suffix text) RETURNS name
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -76,8 +77,8 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._is_unlogged(regclass) IS 'internal: whether a crash empties a table, or some of its members';
 
--- Why a table is not the log it should be; null when it is. Its indexes may be left out:
--- while a dump is being restored they are not there yet.
+-- Why a table cannot be this log; null if it can. Its indexes may be left out: while a dump is being restored they do
+-- not exist yet.
 CREATE FUNCTION pawl._log_problem(log regclass, relation regclass, key_columns name[], most_recent text,
     hash_chain boolean, columns_only boolean)
 RETURNS text
@@ -202,8 +203,8 @@ $function$;
 COMMENT ON FUNCTION pawl._make_log(regclass, name[], text, boolean, name, name, text) IS
 'internal: creates a log beside its table';
 
--- A role that can read the table can read its log; one that can change its states can insert into the log. PUBLIC gets
--- nothing, and where row-level security hides rows no role gets a log that would show them.
+-- A role that can read the table can read its log, and one that can change its states can insert into the log. PUBLIC
+-- gets nothing, and with row-level security no role gets the log, which would show hidden rows.
 CREATE FUNCTION pawl._grant_log(relation regclass, state_column name, log regclass, view regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -230,9 +231,9 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._grant_log(regclass, name, regclass, regclass) IS
-'internal: gives the users of a table the same of its log';
+'internal: grants the users of a table the same privileges on its log';
 
--- The guard rejects changes of the log; the request trigger turns a client's insert into a state change.
+-- One trigger rejects changes of the log, another one turns a client's insert into a state change.
 CREATE FUNCTION pawl._close_log(log regclass, requests boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

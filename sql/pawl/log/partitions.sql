@@ -1,4 +1,4 @@
--- Logs that are partitioned by columns of the subject's key: how they are laid out, and the partitions of time to come.
+-- Logs that are partitioned by columns of the subject's key: their layout, and future partitions.
 
 -- The argument log_partition as a PARTITION BY clause in the names of the log; buckets: how many hash partitions.
 CREATE FUNCTION pawl._log_layout(log_partition text, key_columns name[], OUT clause text, OUT strategy text,
@@ -66,8 +66,8 @@ $function$;
 COMMENT ON FUNCTION pawl._make_first_partitions(regclass, text, integer) IS
 'internal: the partitions that a new log has';
 
--- Statements fire the statement triggers of the table they name: each partition has guards of its own, and what audits
--- results. Row triggers PostgreSQL gives to partitions itself.
+-- A statement fires the statement triggers of the table that it names, so each partition has its own guards and audit
+-- trigger. PostgreSQL clones row triggers itself.
 CREATE FUNCTION pawl._close_partitions(log regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -75,8 +75,20 @@ AS $function$
 DECLARE
     leaf regclass;
     guard record;
+    audited boolean := EXISTS (SELECT FROM pawl.audit_binding a WHERE a.log = _close_partitions.log);
 BEGIN
-    FOR leaf IN SELECT m FROM pawl._members(log) m WHERE m <> log ORDER BY m LOOP
+    -- partitions that have their triggers are left out by one look at the catalog: there can be a thousand
+    FOR leaf IN
+        SELECT m FROM pawl._members(log) m
+          LEFT JOIN (SELECT t.tgrelid, count(*) AS present FROM pg_trigger t
+                      WHERE (t.tgname, t.tgtype, t.tgenabled, t.tgfoid) IN (
+                                ('!pawl_protect', 26, 'O', 'pawl.protect_log()'::regprocedure),
+                                ('!pawl_protect_truncate', 34, 'O', 'pawl.protect_log()'::regprocedure),
+                                ('!pawl_audit', 4, 'A', 'pawl.audit_results()'::regprocedure))
+                        AND t.tgqual IS NULL AND t.tgnargs = 0 AND cardinality(t.tgattr::smallint[]) = 0
+                      GROUP BY 1) g ON g.tgrelid = m
+         WHERE m <> log AND g.present IS DISTINCT FROM CASE WHEN audited THEN 3 ELSE 2 END ORDER BY m
+    LOOP
         FOR guard IN SELECT * FROM (VALUES ('!pawl_protect', 'BEFORE UPDATE OR DELETE ON %s FOR EACH STATEMENT'),
             ('!pawl_protect_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT')) g(name, moment) LOOP
             IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = leaf AND t.tgname = guard.name
@@ -87,7 +99,7 @@ BEGIN
                         || ' EXECUTE FUNCTION pawl.protect_log()', guard.name, leaf);
             END IF;
         END LOOP;
-        IF EXISTS (SELECT FROM pawl.audit_binding a WHERE a.log = _close_partitions.log) THEN
+        IF audited THEN
             PERFORM pawl._install_audit(leaf);
         END IF;
     END LOOP;
@@ -96,7 +108,7 @@ $function$;
 COMMENT ON FUNCTION pawl._close_partitions(regclass) IS
 'internal: creates or enables the statement triggers of the partitions of a log';
 
--- A table that becomes a partition of a log brings no rows: what happened is written by pawl.
+-- A table that becomes a partition of a log must have no rows, because only pawl writes entries.
 CREATE FUNCTION pawl._adopt_partitions(log regclass, touched oid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -106,9 +118,12 @@ DECLARE
     newcomer regclass;
 BEGIN
     FOR newcomer IN
-        SELECT c.oid FROM unnest(touched) t CROSS JOIN LATERAL pawl._members(t) m JOIN pg_class c ON c.oid = m
-         WHERE c.relkind <> 'p' AND c.oid <> log AND log IN (SELECT a FROM pawl._ancestors(m) a)
-           AND NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = m AND g.tgname = '!pawl_protect_truncate')
+        SELECT x.oid
+          -- few are new; the others are not asked for their ancestors
+          FROM (SELECT c.oid FROM unnest(touched) t CROSS JOIN LATERAL pawl._members(t) m JOIN pg_class c ON c.oid = m
+                 WHERE c.relkind <> 'p' AND c.oid <> log AND NOT EXISTS (SELECT FROM pg_trigger g
+                           WHERE g.tgrelid = m AND g.tgname = '!pawl_protect_truncate') OFFSET 0) x
+         WHERE log IN (SELECT a FROM pawl._ancestors(x.oid) a)
     LOOP
         IF pawl._has_rows(newcomer) THEN
             PERFORM pawl.raise('PW006', format('%s cannot join the log %s: it has rows', newcomer, log),
@@ -121,10 +136,10 @@ BEGIN
     PERFORM pawl._close_partitions(log);
 END
 $function$;
-COMMENT ON FUNCTION pawl._adopt_partitions(regclass, oid[]) IS 'internal: takes new partitions into a log';
+COMMENT ON FUNCTION pawl._adopt_partitions(regclass, oid[]) IS 'internal: adds new partitions to a log';
 
--- A partition that left a log keeps no trigger of ours, and no entries: its size tells, because this runs as the
--- extension's owner and reads no table of a user's. PostgreSQL itself has dropped the row triggers.
+-- Removes pawl's triggers from a partition that left a log, which must be empty. Its size shows that, because this runs
+-- as the extension's owner and reads no table of a user. PostgreSQL itself has dropped the row triggers.
 CREATE FUNCTION pawl._let_partitions_go(log regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -173,8 +188,8 @@ $function$;
 COMMENT ON FUNCTION pawl._time_bound(oid, timestamptz) IS
 'internal: where a partition of time begins; null for types that hold no time';
 
--- One partition, created and then attached: sessions that write other partitions do not wait. False: the default
--- partition has entries of its time.
+-- Creates one partition and then attaches it, so that sessions that write to other partitions do not wait. Returns
+-- false if the default partition has entries of its time.
 CREATE FUNCTION pawl._attach_log_partition(log regclass, leaf text, lower_bound text, upper_bound text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -190,9 +205,9 @@ EXCEPTION WHEN check_violation THEN
 END
 $function$;
 COMMENT ON FUNCTION pawl._attach_log_partition(regclass, text, text, text) IS
-'internal: makes one partition of a log, of the caller''s';
+'internal: creates one partition of a log of the caller';
 
--- ATTACH computes what is constant in the CHECKs of a log, and those are its owner's code.
+-- ATTACH computes constants in the CHECKs of a log, which are code of its owner.
 CREATE FUNCTION pawl._add_log_partition(log regclass, leaf text, lower_bound text, upper_bound text) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_add_log_partition';
 COMMENT ON FUNCTION pawl._add_log_partition(regclass, text, text, text) IS
@@ -224,10 +239,7 @@ BEGIN
         PERFORM pawl.raise('22023', CASE WHEN ahead BETWEEN 0 AND 1000 THEN format('unknown period "%s"', period)
             ELSE 'ahead must be from 0 to 1000' END, NULL, 'hour, day, week, month, quarter or year');
     END IF;
-    IF NOT pawl._owns(bound.history) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.history), NULL,
-            pawl._owner_hint(bound.history));
-    END IF;
+    PERFORM pawl._check_owner(bound.history);
     SELECT a.atttypid, p.partnatts INTO type, columns FROM pg_partitioned_table p
       JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = p.partattrs[0]
       WHERE p.partrelid = bound.history AND p.partstrat = 'r';
@@ -267,7 +279,7 @@ ahead out of range; 22004 null; 42P17 an overlapping partition; 42501 not the ow
 Privileges: all roles; must own the log.
 Example: SELECT pawl.extend_log(''letters'', ''month'', 2)';
 
--- A partitioned log takes every entry, and its default partition has few.
+-- The health of a partitioned log: every entry has a partition, and the default partition has few entries.
 CREATE FUNCTION pawl._health_partitions(bound pawl.binding)
 RETURNS TABLE (check_name text, status text, detail text, hint text)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 1

@@ -23,7 +23,7 @@ COMMENT ON COLUMN pawl.pruned_log.emptied IS
 
 SELECT pg_catalog.pg_extension_config_dump('pawl.pruned_log', '');
 
--- The table of anchors of a log, made when there is none, with the owner and the readers of the log.
+-- The table of anchors of a log, created if it does not exist, with the owner and the readers of the log.
 CREATE FUNCTION pawl._make_anchors(bound pawl.binding) RETURNS regclass
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -56,8 +56,7 @@ BEGIN
     RETURN made::regclass;
 END
 $function$;
-COMMENT ON FUNCTION pawl._make_anchors(pawl.binding) IS
-'internal: creates the table that remembers where a log was cut';
+COMMENT ON FUNCTION pawl._make_anchors(pawl.binding) IS 'internal: creates the table of anchors of a log';
 
 -- What the key columns are called in the table of anchors: as they were in the log when it was made.
 CREATE FUNCTION pawl._anchor_keys(bound pawl.binding, anchors regclass) RETURNS name[]
@@ -68,10 +67,10 @@ AS $function$
      WHERE a.attrelid = anchors AND a.attnum BETWEEN 1 AND cardinality(bound.log_key_columns)
 $function$;
 COMMENT ON FUNCTION pawl._anchor_keys(pawl.binding, regclass) IS
-'internal: the key columns of the table that remembers where a log was cut';
+'internal: the key columns of the table of anchors of a log';
 
--- What pawl._prune does, in statements. Their look-ups go by the primary key, one subject at a time. $1, $2: the pages
--- to look at; $3: what is older goes; $4: at most so many entries.
+-- The statements of pawl._prune. They find entries by the primary key, one subject at a time. $1, $2: the pages to
+-- read; $3: older entries are removed; $4: at most so many entries.
 CREATE FUNCTION pawl._prune_statements(bound pawl.binding, anchors regclass, only_terminal boolean,
     OUT prefixes text, OUT ends text, OUT remove_ends text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -85,7 +84,7 @@ DECLARE
         WHERE s.machine = bound.machine AND s.version = bound.version
                                 AND s.kind = 'state' AND s.terminal);
 BEGIN
-    -- of each subject seen: all that lies before the newest entry and before what is young
+    -- of each subject seen: all entries before the newest one that are old
     prefixes := format($statement$
         WITH old AS MATERIALIZED (SELECT DISTINCT %1$s FROM %2$s WHERE ctid >= $1 AND ctid < $2 AND created_at < $3),
         doomed AS MATERIALIZED (
@@ -136,10 +135,10 @@ $function$;
 COMMENT ON FUNCTION pawl._prune_statements(pawl.binding, regclass, boolean) IS
 'internal: the statements that remove old entries of a log';
 
--- When a whole partition may go: every entry is old, and every subject has ended. $1: what is older goes. `looks_old`
--- is a glance at the end of the table, where what is young lies; `may_go` reads until it finds a reason to stay;
--- `count_all` reads everything, under the partition's lock; `keep_ends` remembers the
--- ends of subjects that are still there.
+-- Statements about a whole partition, which may be removed if every entry is old and every subject has ended. $1: older
+-- entries are removed. `looks_old` checks the end of the table, where young entries are; `may_go` reads until it finds
+-- a reason to keep it; `count_all` reads everything, under the partition's lock; `keep_ends` stores the ends of
+-- subjects that still exist.
 CREATE FUNCTION pawl._prune_whole_statements(bound pawl.binding, leaf regclass, anchors regclass,
     OUT looks_old text, OUT may_go text, OUT count_all text, OUT keep_ends text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -177,8 +176,8 @@ $function$;
 COMMENT ON FUNCTION pawl._prune_whole_statements(pawl.binding, regclass, regclass) IS
 'internal: the statements that empty a partition of a log';
 
--- Prepares to prune: the anchors are there, the horizon is set before anything is removed, and no other session prunes
--- this log. A row for each table the log consists of, from where the last call ended.
+-- Prepares to prune: creates the table of anchors, sets the horizon before anything is removed, and keeps other
+-- sessions from pruning this log. Returns a row for each table of the log, with the place where the last call ended.
 CREATE FUNCTION pawl._prune_plan(log oid, cutoff timestamptz, only_terminal boolean)
 RETURNS TABLE (leaf oid, anchors oid, next_block bigint, prefixes text, ends text, remove_ends text,
     looks_old text, may_go text, count_all text, keep_ends text, emptied boolean)
@@ -283,9 +282,9 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._check_retention(interval, integer) IS
-'internal: the arguments of pawl.prune_log and pawl.prune_audit, checked';
+'internal: checks the arguments of pawl.prune_log and pawl.prune_audit';
 
--- As above, for audits: what is older goes, and nothing else hangs on it.
+-- As above, for audits: older rows are removed, and nothing depends on them.
 CREATE FUNCTION pawl._prune_audit_plan(log oid, cutoff timestamptz, OUT audit oid, OUT statement text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

@@ -43,9 +43,9 @@ AS $function$
                 ELSE 'metadata.' || replace(replace(substr(field, 10), '~1', '/'), '~0', '~') END
 $function$;
 COMMENT ON FUNCTION pawl._redact_field(text) IS
-'internal: the one form of a field that can be redacted; null: it is none';
+'internal: the canonical form of a field that can be redacted; null: it cannot';
 
--- A member of metadata with the fields in it replaced. kept: the salts of what is left of it.
+-- A member of metadata in which the fields are replaced. kept: the salts of the remaining fields.
 CREATE FUNCTION pawl._redact_member(field text, pointer text, fields text[], salt bytea, salts jsonb, chained boolean,
     INOUT value jsonb, OUT kept jsonb, OUT changed boolean)
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -93,10 +93,10 @@ AS $function$
         CASE WHEN salt IS NULL THEN salts ->> field ELSE encode(sha256(salt || convert_to(field, 'UTF8')), 'hex') END)
 $function$;
 COMMENT ON FUNCTION pawl._kept_salt(text, bytea, jsonb) IS
-'internal: the salt of a field that is left when others are redacted';
+'internal: the salt of a field that remains when others are redacted';
 
--- The values of one entry with those of the fields replaced. chained: the salts are those
--- of the entry, and say which were replaced before.
+-- The values of one entry in which the fields are replaced. chained: the salts are those of the entry, and show what
+-- was replaced before.
 CREATE FUNCTION pawl._redacted(fields text[], INOUT processor text, INOUT correlation_id text, INOUT metadata jsonb,
     INOUT salt bytea, INOUT salts jsonb, chained boolean, OUT changed boolean)
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -149,7 +149,7 @@ $function$;
 COMMENT ON FUNCTION pawl._redacted(text[], text, text, jsonb, bytea, jsonb, boolean) IS
 'internal: what a log entry becomes by pawl.redact';
 
--- The fields of a chained entry that were redacted, and are not among those that pawl.redaction has of it.
+-- The fields of a chained entry that were redacted without a row in pawl.redaction.
 CREATE FUNCTION pawl._unrecorded(processor text, correlation_id text, metadata jsonb, salts jsonb, recorded text[])
     RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -176,8 +176,34 @@ $function$;
 COMMENT ON FUNCTION pawl._unrecorded(text, text, jsonb, jsonb, text[]) IS
 'internal: what was redacted in an entry of a hash chain by none of these fields';
 
--- The statements of pawl.redact. find_row and find_entry give the place of the row and of an entry of it; key_at and
--- key_in the key at a place as the log entry has it. $1: the key; $2: the fields; $3 to $5: ids, processors and
+-- The statement that redacts columns that an audit copies from the row, where `subject` is true: a text becomes a
+-- digest, other types have none and become null. Null: none of the fields is such a column.
+CREATE FUNCTION pawl._redact_copies(a pawl.audit_binding, fields text[], subject text) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT format(
+        'WITH changed AS (UPDATE %s l SET (%s) = ROW(%s) WHERE %s AND (%s) RETURNING 1) SELECT count(*) FROM changed',
+                  a.audit, string_agg(quote_ident(x.attname), ', ' ORDER BY x.attnum),
+                  string_agg(CASE WHEN x.atttypid = 'text'::regtype THEN format(
+                      'CASE WHEN l.%1$I ~ %2$L THEN l.%1$I '
+                      'ELSE ''redacted:'' || pawl._commitment(%3$L, l.%1$I, uuid_send(gen_random_uuid()), NULL) END',
+                      x.attname, '^redacted:[0-9a-f]{64}$', 'audit.' || x.attname) ELSE 'NULL' END, ', '
+                      ORDER BY x.attnum), subject,
+                  string_agg(CASE
+                      WHEN x.atttypid = 'text'::regtype THEN format('l.%I !~ %L', x.attname, '^redacted:[0-9a-f]{64}$')
+                                  ELSE format('l.%I IS NOT NULL', x.attname) END, ' OR ' ORDER BY x.attnum))
+      FROM pg_attribute x
+     WHERE x.attrelid = a.audit AND x.attname = ANY (a.audit_parent_columns) AND x.attname <> ALL (a.key_columns)
+         AND NOT x.attisdropped
+       AND 'audit.' || x.attname = ANY (fields)
+    HAVING count(*) > 0
+$function$;
+COMMENT ON FUNCTION pawl._redact_copies(pawl.audit_binding, text[], text) IS
+'internal: the statement that redacts copied columns of an audit; null: there are none';
+
+-- The statements of pawl.redact. find_row and find_entry return the place of the row and of one of its entries; key_at
+-- and key_in the key at a place as the log entry has it. $1: the key; $2: the fields; $3 to $5: ids, processors and
 -- correlation ids of the entries that were changed.
 CREATE FUNCTION pawl._redact_plan(relation oid, state_column name, fields text[], OUT log oid, OUT audit oid,
     OUT find_row text, OUT key_at text,
@@ -248,24 +274,7 @@ BEGIN
                      WHERE %2$s AND r.changed) r
              WHERE l.tableoid = r.part AND l.ctid = r.place RETURNING 1)
         SELECT count(*) FROM changed$statement$, a.audit, pawl._of_subject(as_log));
-    -- of the columns that are copied from the row: text becomes a digest, for other types there is none
-    SELECT format(
-        'WITH changed AS (UPDATE %s l SET (%s) = ROW(%s) WHERE %s AND (%s) RETURNING 1) SELECT count(*) FROM changed',
-                  a.audit, string_agg(quote_ident(x.attname), ', ' ORDER BY x.attnum),
-                  string_agg(CASE WHEN x.atttypid = 'text'::regtype THEN format(
-                      'CASE WHEN l.%1$I ~ %2$L THEN l.%1$I '
-                      'ELSE ''redacted:'' || pawl._commitment(%3$L, l.%1$I, uuid_send(gen_random_uuid()), NULL) END',
-                      x.attname, '^redacted:[0-9a-f]{64}$', 'audit.' || x.attname) ELSE 'NULL' END, ', '
-                      ORDER BY x.attnum), pawl._of_subject(as_log),
-                  string_agg(CASE
-                      WHEN x.atttypid = 'text'::regtype THEN format('l.%I !~ %L', x.attname, '^redacted:[0-9a-f]{64}$')
-                                  ELSE format('l.%I IS NOT NULL', x.attname) END, ' OR ' ORDER BY x.attnum))
-      INTO redact_copies
-      FROM pg_attribute x
-     WHERE x.attrelid = a.audit AND x.attname = ANY (a.audit_parent_columns) AND x.attname <> ALL (a.key_columns)
-         AND NOT x.attisdropped
-       AND 'audit.' || x.attname = ANY (fields)
-    HAVING count(*) > 0;
+    redact_copies := pawl._redact_copies(a, fields, pawl._of_subject(as_log));
 END
 $function$;
 COMMENT ON FUNCTION pawl._redact_plan(oid, name, text[]) IS 'internal: the statements of pawl.redact';

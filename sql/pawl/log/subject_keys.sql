@@ -9,7 +9,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._columns(text, name[]) IS 'internal: a list of quoted column names';
 
--- By the equality of the columns' own types, which need not be in any search_path (citext, ltree).
+-- Compares by the operators of the columns' own types, which need not be in any search_path (citext, ltree).
 CREATE FUNCTION pawl._same_key(one text, names name[], other text, other_names name[], relation regclass) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -20,8 +20,8 @@ $function$;
 COMMENT ON FUNCTION pawl._same_key(text, name[], text, name[], regclass) IS
 'internal: a condition that two rows have the same key; the relation is that of the first names';
 
--- The key of a row as people read it, and as text[]: the output functions, not casts (a
--- cast changes char(n), boolean, inet).
+-- The key of a row for messages, and as text[]. It uses output functions, because a cast changes char(n), boolean and
+-- inet.
 CREATE FUNCTION pawl._key_label(alias text, names name[]) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

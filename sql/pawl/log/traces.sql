@@ -1,4 +1,4 @@
--- Traces: columns by which a row tells to which W3C trace it belongs.
+-- The columns of a row that name its W3C trace.
 
 CREATE FUNCTION pawl.set_trace(relation regclass, traceparent name, tracestate name DEFAULT NULL,
         state_column name DEFAULT NULL) RETURNS void
@@ -6,14 +6,10 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    bound pawl.binding := pawl._binding(relation, state_column);
+    bound pawl.binding := pawl._own_binding(relation, state_column);
     named constant name[] := array_remove(ARRAY[set_trace.traceparent, set_trace.tracestate], NULL);
     problem record;
 BEGIN
-    IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation), NULL,
-            pawl._owner_hint(bound.relation));
-    END IF;
     IF set_trace.traceparent IS NULL AND set_trace.tracestate IS NOT NULL THEN
         PERFORM pawl.raise('22004', 'a tracestate needs a traceparent', NULL,
             'select pawl.set_trace(relation, ''traceparent'', ''tracestate'')');
@@ -33,8 +29,7 @@ BEGIN
         PERFORM pawl.raise('42804', format('column "%s" of table %s cannot hold a trace', problem.name, bound.relation),
             format('Its type is %s; it must be text or varchar, or a domain over one of them.', problem.typname));
     END IF;
-    EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
-    bound := pawl._binding(bound.relation, bound.state_column);
+    bound := pawl._locked_binding(bound);
     IF bound.trace_columns <> named THEN
         bound.trace_columns := named;
         PERFORM pawl._change_binding(bound);

@@ -1,5 +1,4 @@
--- Declared upkeep of logs and audits: how long entries are kept, and future partitions. Nothing is pruned that
--- is not named here.
+-- Declared upkeep of logs and audits: how long entries are kept, and future partitions. Only declared logs are pruned.
 
 CREATE TABLE pawl.log_upkeep (
     log regclass NOT NULL PRIMARY KEY,
@@ -19,7 +18,7 @@ COMMENT ON COLUMN pawl.log_upkeep.period IS 'what time a partition of the log co
 COMMENT ON COLUMN pawl.log_upkeep.ahead IS 'of how many periods to come partitions are made';
 SELECT pg_catalog.pg_extension_config_dump('pawl.log_upkeep', '');
 
--- A role that can write to this table can still only declare for logs that it owns.
+-- A role that can write to this table can only declare for logs that it owns.
 CREATE FUNCTION pawl._upkeep_check() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -47,8 +46,8 @@ COMMENT ON FUNCTION pawl._upkeep_check() IS 'internal: checks the right to decla
 CREATE TRIGGER owners_only BEFORE INSERT OR UPDATE OR DELETE ON pawl.log_upkeep
     FOR EACH ROW EXECUTE FUNCTION pawl._upkeep_check();
 
--- A declaration replaces the one before; an empty one removes it. SECURITY DEFINER because a role that can INSERT need
--- not be one who may DELETE; it runs after the check above.
+-- A declaration replaces the one before; an empty one removes it. SECURITY DEFINER, because a role that can INSERT need
+-- not be able to DELETE; it runs after the check above.
 CREATE FUNCTION pawl._upkeep_replace() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -62,8 +61,7 @@ BEGIN
     RETURN CASE WHEN NEW.keep IS NOT NULL OR NEW.period IS NOT NULL THEN NEW END;
 END
 $function$;
-COMMENT ON FUNCTION pawl._upkeep_replace() IS
-'internal: what is declared of a log takes the place of what was, or ends it';
+COMMENT ON FUNCTION pawl._upkeep_replace() IS 'internal: replaces or ends the declaration about a log';
 
 CREATE TRIGGER replace BEFORE INSERT ON pawl.log_upkeep FOR EACH ROW EXECUTE FUNCTION pawl._upkeep_replace();
 
@@ -91,7 +89,7 @@ BEGIN
     END IF;
     INSERT INTO pawl.log_upkeep (log, keep, only_terminal, period, ahead)
         VALUES (bound.history, keep, only_terminal, period, ahead)
-    ON CONFLICT DO NOTHING;  -- 40001 where the declaration before is too young to be seen
+    ON CONFLICT DO NOTHING;  -- 40001 if the snapshot is older than the declaration before
 END
 $function$;
 COMMENT ON FUNCTION pawl.keep_log(regclass, interval, boolean, text, integer, name) IS
@@ -126,7 +124,7 @@ Errors: 22023 a negative age; 42704 no binding or no audit; 55000 no log; 42501 
 roles; must own the audit or be a member of pawl_admin.
 Example: SELECT pawl.keep_audit(''orders'', ''5 years'')';
 
--- What is declared and the caller may do, of one table or all: the logs first.
+-- The declarations that the caller may apply, of one table or all: logs first.
 CREATE FUNCTION pawl.upkeep_of(only_relation regclass, only_column name)
 RETURNS TABLE (relation regclass, state_column name, record regclass, is_audit boolean, keep interval,
     only_terminal boolean, period text, ahead integer)
@@ -173,9 +171,9 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._tend(regclass, name, boolean, interval, boolean, text, integer, integer) IS
-'internal: does what is declared of one log or audit';
+'internal: applies the declaration about one log or audit';
 
--- Each log on its own: what one of them runs into is told, and undoes nothing of the others.
+-- Each log by itself: an error of one is reported, and undoes nothing of the others.
 CREATE FUNCTION pawl.tend_logs(relation regclass DEFAULT NULL, batch integer DEFAULT 10000,
     state_column name DEFAULT NULL, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -1,4 +1,4 @@
--- Machines read back: as rows, as a picture.
+-- Prints machines, as rows and as diagrams.
 
 CREATE FUNCTION pawl._version(machine text, version integer) RETURNS integer
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -1,5 +1,6 @@
--- Machines: what was drawn, and what it compiles to. Written by pawl.define, never changed afterwards.
--- No foreign keys tie these tables: a parallel pg_restore fills them in any order. Triggers do their work.
+-- Machines: the diagrams as given, and what they compile to. pawl.define writes them, and nothing changes them
+-- afterwards. There are no foreign keys, because a parallel pg_restore fills the tables in any order; triggers check
+-- the same.
 
 CREATE FUNCTION pawl._creating_extension() RETURNS name
 LANGUAGE c STABLE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_creating_extension';
@@ -67,10 +68,10 @@ COMMENT ON COLUMN pawl.machine_transition.effects IS
 COMMENT ON COLUMN pawl.machine_transition.notes IS 'guards and effects of the label that name no function';
 COMMENT ON COLUMN pawl.machine_transition.drawn_from IS 'the composite state from which the transition was inherited';
 
--- verify and the functions that read transitions look up one pair of states of one version.
+-- verify and the functions that read transitions search by a pair of states of one version.
 CREATE INDEX ON pawl.machine_transition (machine, version, from_state, to_state);
 
--- What an extension defined comes back with its CREATE EXTENSION, not with the data.
+-- Machines of an extension come back with its CREATE EXTENSION, not with the data.
 SELECT pg_catalog.pg_extension_config_dump('pawl.machine', 'WHERE extension IS NULL');
 SELECT pg_catalog.pg_extension_config_dump('pawl.machine_state', 'WHERE pawl._is_users(machine, version)');
 SELECT pg_catalog.pg_extension_config_dump('pawl.machine_transition', 'WHERE pawl._is_users(machine, version)');
@@ -151,8 +152,8 @@ COMMENT ON FUNCTION pawl._machine_gone() IS 'internal: states and transitions ar
 
 CREATE TRIGGER gone AFTER DELETE ON pawl.machine FOR EACH ROW EXECUTE FUNCTION pawl._machine_gone();
 
--- States and transitions are inserted with their version. One that is bound gets no more of them, save from a superuser
--- or a member of pawl_restore: a restore fills the tables in an order of its own.
+-- States and transitions are inserted with their version. A bound version gets no more of them, except from a superuser
+-- or a member of pawl_restore: a restore fills the tables in any order.
 CREATE FUNCTION pawl._machine_complete() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

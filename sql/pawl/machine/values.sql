@@ -1,8 +1,8 @@
--- Values of users' types. A cast (state::text) and an operator (queue = 'a') are looked up by name when a statement is
--- parsed, and the owner of a type can make one that wins: then it runs as the caller, and says what it likes. So
--- statements on users' tables are made of these functions. They go by the type: its input and output functions, and its
--- default btree operators. The planner puts the operator itself in place of a call, so indexes and joins work as ever.
--- They are PUBLIC, because they do nothing else.
+-- Values of users' types. A cast (state::text) or an operator (queue = 'a') is looked up by name when a statement is
+-- parsed. The owner of a type can create one that is preferred; it then runs as the caller, and returns what it likes.
+-- So statements on users' tables use these functions, which call the type's input and output functions and its default
+-- btree operators. The planner replaces a call by the operator itself, so indexes and joins work as usual. They are
+-- PUBLIC, because they do nothing else.
 
 CREATE FUNCTION pawl.value_text(value "any") RETURNS text
 LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_text';
@@ -42,8 +42,8 @@ LANGUAGE c STABLE PARALLEL SAFE STRICT SUPPORT pawl._among_support AS 'MODULE_PA
 COMMENT ON FUNCTION pawl._among("any", text[]) IS
 'internal: whether an enum is one of these labels, as value IN (...) is when no cast interferes';
 
--- Text as a value of a type. What PostgreSQL brings has casts that no user can replace; any other type is read by its
--- input function, a domain as what it is over.
+-- A text as a value of a type. Users cannot replace the casts of PostgreSQL's own types; other types are read by their
+-- input function, a domain as its base type.
 CREATE FUNCTION pawl.value_expression(expression text, type oid, typmod integer) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -61,8 +61,8 @@ COMMENT ON FUNCTION pawl.value_expression(text, oid, integer) IS
 text; type, typmod: of the value, as in pg_attribute. Errors: none. Privileges: all roles. Example: SELECT
 pawl.value_expression(''$1'', ''integer''::regtype, -1)';
 
--- What a table's owner has attached to it runs as that owner. The statements, and whether the caller may have them run,
--- are those of pawl._owner_statements: nothing that a caller writes is run.
+-- Code that a table's owner has attached to it runs as that owner. pawl._owner_statements builds the statements and
+-- checks whether the caller may have them run, so no statement of the caller's runs.
 CREATE FUNCTION pawl.read_as_owner(relation regclass, state_column name, what text) RETURNS SETOF record
 LANGUAGE c STABLE PARALLEL UNSAFE STRICT ROWS 100 AS 'MODULE_PATHNAME', 'pawl_as_owner';
 COMMENT ON FUNCTION pawl.read_as_owner(regclass, name, text) IS

@@ -134,8 +134,8 @@ $function$;
 COMMENT ON FUNCTION pawl._open_record(regclass) IS
 'internal: disables the triggers that protect an audit while its owner fills it';
 
--- The trigger is ALWAYS: also what pawl logs of replicated rows has results. The function
--- passes over what others replicate.
+-- The trigger is ALWAYS, because entries that pawl logs for replicated rows have results too. Its function ignores
+-- entries that are replicated themselves.
 CREATE FUNCTION pawl._install_audit(log regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -189,7 +189,7 @@ BEGIN
     PERFORM pawl._check_parents(bound.relation, a.parent_columns);
     SELECT n.keys, n.parents INTO a.key_columns, a.audit_parent_columns
         FROM pawl._audit_names(bound, a.parent_columns) n;
-    -- from here on no entry is written and no other session audits
+    -- from here on no other session writes entries or creates an audit
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.history);
 
     SELECT b.* INTO present FROM pawl.audit_binding b WHERE b.log = bound.history;
@@ -248,7 +248,7 @@ owner; 25001 not READ COMMITTED.
 Privileges: pawl_admin that owns the table and its log.
 Example: SELECT pawl.audit(''orders'', ''{"paid": true}'')';
 
--- What the log holds and the audit does not, but for what was pruned.
+-- The results in the log that the audit lacks, except for pruned ones.
 CREATE FUNCTION pawl._fill_audit(a pawl.audit_binding, bound pawl.binding) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -263,7 +263,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._fill_audit(pawl.audit_binding, pawl.binding) IS 'internal: audits what the log holds already';
 
--- A log that is taken up again goes on being audited; the rows that were attached are in it by now.
+-- A log that is used again is still audited; the entries of rows that were attached are in it by now.
 CREATE FUNCTION pawl._resume_audit(bound pawl.binding) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -318,10 +318,7 @@ DECLARE
     bound pawl.binding := pawl._logged(relation, state_column);
     a pawl.audit_binding;
 BEGIN
-    IF NOT pawl._owns(bound.history) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.history), NULL,
-            pawl._owner_hint(bound.history));
-    END IF;
+    PERFORM pawl._check_owner(bound.history);
     a := pawl._audited(bound);
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', a.log);
     EXECUTE (SELECT string_agg(format('DROP TRIGGER IF EXISTS "!pawl_audit" ON %s', m::regclass), '; ')

@@ -11,7 +11,7 @@ CREATE TABLE pawl.audit_binding (
     audit_parent_columns name[] NOT NULL DEFAULT '{}',
     audited_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
     audited_by text NOT NULL DEFAULT CURRENT_USER,
-    -- What parent_columns meant when they were written, as in pawl.binding.
+    -- The attribute numbers of parent_columns, as in pawl.binding.
     relation_oid oid,
     parent_attnums smallint[]
 );
@@ -24,8 +24,7 @@ COMMENT ON COLUMN pawl.audit_binding.audit_parent_columns IS 'what they are call
 SELECT pg_catalog.pg_extension_config_dump('pawl.audit_binding',
     'WHERE log NOT IN (SELECT b.history FROM pawl.binding b WHERE b.extension IS NOT NULL AND b.history IS NOT NULL)');
 
--- Apart from the bindings: those of an extension's tables are made by its script and not
--- dumped, but what was pruned is data.
+-- A table of its own: bindings of an extension's tables are made by its script and not dumped, but this is data.
 CREATE TABLE pawl.pruned_audit (
     log regclass NOT NULL PRIMARY KEY,
     pruned_before timestamptz NOT NULL
@@ -148,7 +147,8 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._audit_columns(pawl.audit_binding, name[]) IS 'internal: the columns of an audit';
 
--- The questions that auditors ask, beside those that the primary key answers (subject, newest last).
+-- The indexes for questions that auditors ask, beside the primary key (subject, newest last). Failures are few, so
+-- their index costs a success nothing; successes are found among all results.
 CREATE FUNCTION pawl._audit_indexes(a pawl.audit_binding) RETURNS TABLE (columns name[], predicate text)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 5
 SET search_path = pg_catalog, pg_temp
@@ -156,7 +156,7 @@ AS $function$
     SELECT a.audit_parent_columns || 'recorded_at'::name, NULL WHERE a.audit_parent_columns <> '{}'
     UNION ALL SELECT f.columns::name[], f.predicate
       FROM (VALUES ('{recorded_at}', NULL), ('{worker,recorded_at}', '(worker IS NOT NULL)'),
-                   ('{correlation_id}', '(correlation_id IS NOT NULL)'), ('{success,recorded_at}', NULL)) f(columns,
+                   ('{correlation_id}', '(correlation_id IS NOT NULL)'), ('{recorded_at}', '(NOT success)')) f(columns,
                    predicate)
 $function$;
 COMMENT ON FUNCTION pawl._audit_indexes(pawl.audit_binding) IS 'internal: the indexes of an audit';
@@ -177,7 +177,7 @@ $function$;
 COMMENT ON FUNCTION pawl._audit_missing_indexes(pawl.audit_binding) IS
 'internal: how to make the indexes that an audit lacks';
 
--- Why a table is not the audit it should be; null when it is.
+-- Why a table cannot be this audit; null if it can.
 CREATE FUNCTION pawl._audit_problem(a pawl.audit_binding, log_keys name[], columns_only boolean) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -222,8 +222,8 @@ $function$;
 COMMENT ON FUNCTION pawl._audit_problem(pawl.audit_binding, name[], boolean) IS
 'internal: why a table cannot be an audit; null when it can';
 
--- The execution time that a result's metadata gives, as an expression: in it, or in the result that it wraps. What is
--- no time is passed over: only what came in before there was an audit can be that.
+-- The execution time in the metadata of a result, as an expression: at the top level, or in the result that it wraps. A
+-- value that is no time is ignored; only entries from before the audit can have one.
 CREATE FUNCTION pawl._given_time(alias text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -238,8 +238,8 @@ $function$;
 COMMENT ON FUNCTION pawl._given_time(text) IS
 'internal: an expression for the execution time in the metadata of a log row';
 
--- The statement that writes the audit of log rows (alias n) from a source. Its look-ups go by key, row for row: how
--- large the source is when the plan is made says nothing of later.
+-- The statement that writes the audit of log rows (alias n) from a source. It finds entries by key, row by row, because
+-- the size of the source when the plan is made says nothing about later calls.
 CREATE FUNCTION pawl._audit_statement(a pawl.audit_binding, bound pawl.binding, source text, condition text)
     RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -270,7 +270,7 @@ BEGIN
         a.audit, pawl._columns('', a.key_columns || coalesce(copies, '{}')),
         concat_ws(', ', pawl._columns('n.', bound.log_key_columns), pawl._columns('r.', copied)),
         a.success_states, pawl._given_time('n'),
-        -- since the row was taken, in this life of it
+        -- since the row was claimed, and not before it was inserted again
         CASE WHEN owned IS NULL THEN 'NULL' ELSE format(
             '(SELECT CASE WHEN p.to_state IS NOT NULL THEN p.created_at END FROM %s p WHERE %s AND p.sort_key '
             '< n.sort_key '
@@ -319,8 +319,8 @@ $function$;
 COMMENT ON FUNCTION pawl._audit_is_plain(pawl.audit_binding, name[]) IS
 'internal: whether rows of an audit can be written without its statement';
 
--- What the trigger of a log needs to know. It asks with the rights of the extension's owner: this reads catalogs only.
--- log_keys, audit_keys: the numbers of the key columns; null: rows are written by the statement.
+-- What the trigger of a log needs to know. It runs with the rights of the extension's owner, so this reads catalogs
+-- only. log_keys, audit_keys: the numbers of the key columns; null: rows are written by the statement.
 CREATE FUNCTION pawl._audit_plan(INOUT log oid, OUT statement text, OUT audit oid, OUT relation oid,
     OUT success_states text[], OUT failure_states text[], OUT owned_states text[], OUT log_keys smallint[],
     OUT audit_keys smallint[])

@@ -1,5 +1,5 @@
--- pawl.health: is everything in place that enforcement needs? Reads catalogs and what
--- pawl itself keeps, no table of a user's.
+-- pawl.health: whether everything is in place that enforcement needs. It reads catalogs and pawl's own tables, and no
+-- table of a user.
 
 CREATE FUNCTION pawl._short_list(names text[]) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -11,7 +11,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._short_list(text[]) IS 'internal: the first five of a list, for messages';
 
--- Of the triggers of one part of a lifecycle those that are missing, disabled, or others than they should be.
+-- The triggers of one part of a lifecycle that are missing, disabled or altered.
 CREATE FUNCTION pawl._lost_triggers(bound pawl.binding, part text) RETURNS TABLE (member regclass, trigger_name name)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
 SET search_path = pg_catalog, pg_temp
@@ -25,49 +25,18 @@ $function$;
 COMMENT ON FUNCTION pawl._lost_triggers(pawl.binding, text) IS
 'internal: triggers of a lifecycle that are missing, disabled or altered';
 
--- One lifecycle. A row with status ok has neither detail nor hint.
-CREATE FUNCTION pawl._health(bound pawl.binding)
+-- The triggers of one lifecycle. A row with status ok has neither detail nor hint.
+CREATE FUNCTION pawl._trigger_health(bound pawl.binding)
 RETURNS TABLE (check_name text, status text, detail text, hint text)
-LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 4
 SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_column
 DECLARE
     attach_again text := format('select pawl._install(%L)', bound.relation);
-    problem record;
     wrong text[];
     altered text[];
-    newest integer;
 BEGIN
-    check_name := 'table';
-    IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.relation) THEN
-        RETURN QUERY SELECT check_name, 'error', format('there is no relation with OID %s', bound.relation::oid),
-            format('delete from pawl.binding where relation = %s::regclass', bound.relation::oid);
-        RETURN;
-    END IF;
-    RETURN QUERY SELECT check_name, 'ok', NULL, NULL;
-    -- it can become one after its lifecycle was attached
-    RETURN QUERY SELECT 'distributed', 'error',
-        format('%s is a distributed table: Citus keeps its rows in shards, where every write fails', d),
-                        format('select undistribute_table(%L)', d)
-                   FROM pawl._distributed(ARRAY(SELECT m FROM pawl._members(bound.relation) m UNION SELECT m
-                       FROM pawl._members(bound.history) m)) d WHERE d IS NOT NULL;
-
-    SELECT * INTO problem
-        FROM pawl._column_problem(bound.relation, bound.state_column, bound.machine, bound.version, false);
-    RETURN QUERY SELECT 'state_column', CASE WHEN problem.message IS NULL THEN 'ok' ELSE 'error' END,
-        concat_ws(': ', problem.message, problem.detail), problem.hint WHERE problem.message IS NOT NULL
-        UNION ALL SELECT 'state_column', 'ok', NULL, NULL WHERE problem.message IS NULL;
-
-    SELECT array_agg(k ORDER BY k) INTO wrong FROM unnest(bound.key_columns) k
-     WHERE NOT EXISTS (SELECT FROM pg_attribute a
-         WHERE a.attrelid = bound.relation AND a.attname = k AND a.attnum > 0 AND NOT a.attisdropped);
-    RETURN QUERY SELECT 'key_columns', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
-        'there is no column ' || pawl._short_list(wrong),
-        CASE WHEN wrong IS NOT NULL
-            THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, ...)',
-                                                bound.relation, bound.state_column, bound.machine) END;
-
     SELECT array_agg(format('%I on %s', e.trigger_name, e.member) ORDER BY e.member::text, e.trigger_name) INTO wrong
       FROM pawl._expected_triggers(bound.relation) e
      WHERE NOT EXISTS (SELECT FROM pg_trigger t
@@ -110,6 +79,78 @@ BEGIN
     RETURN QUERY SELECT 'later_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'info' END,
         'fire after pawl.validate(), so rows are validated at the end of the statement: ' || pawl._short_list(wrong),
         CASE WHEN wrong IS NOT NULL THEN 'rename these triggers so that they sort before it' END;
+END
+$function$;
+COMMENT ON FUNCTION pawl._trigger_health(pawl.binding) IS 'internal: the health of the triggers of one lifecycle';
+
+CREATE FUNCTION pawl._log_health(bound pawl.binding)
+RETURNS TABLE (check_name text, status text, detail text, hint text)
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 2
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+DECLARE
+    problem text;
+    wrong text[];
+BEGIN
+    problem := pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent,
+        bound.hash_chain, false);
+    RETURN QUERY SELECT 'log', CASE WHEN problem IS NULL THEN 'ok' ELSE 'error' END,
+        format('the log %s: ', bound.history) || problem,
+        CASE WHEN problem IS NOT NULL
+            THEN format('select pawl.enable_log(%L, %L, log_name => ...)', bound.relation, bound.state_column) END;
+    SELECT array_agg(quote_ident(e.name) || CASE WHEN e.m <> bound.history THEN ' of ' || e.m ELSE '' END
+            ORDER BY e.m, e.name) INTO wrong
+      FROM pawl._lost_triggers(bound, 'log') e(m, name);
+    RETURN QUERY SELECT 'log_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
+        format('missing or disabled on %s: ', bound.history) || pawl._short_list(wrong),
+        CASE WHEN wrong IS NOT NULL THEN format('select pawl._close_log(%L, true)', bound.history) END;
+END
+$function$;
+COMMENT ON FUNCTION pawl._log_health(pawl.binding) IS 'internal: the health of the log of one lifecycle';
+
+-- One lifecycle.
+CREATE FUNCTION pawl._health(bound pawl.binding)
+RETURNS TABLE (check_name text, status text, detail text, hint text)
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+DECLARE
+    problem record;
+    wrong text[];
+    newest integer;
+BEGIN
+    check_name := 'table';
+    IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.relation) THEN
+        RETURN QUERY SELECT check_name, 'error', format('there is no relation with OID %s', bound.relation::oid),
+            format('delete from pawl.binding where relation = %s::regclass', bound.relation::oid);
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT check_name, 'ok', NULL, NULL;
+    -- a table can be distributed after it was bound
+    RETURN QUERY SELECT 'distributed', 'error',
+        format('%s is a distributed table: Citus keeps its rows in shards, where every write fails', d),
+                        format('select undistribute_table(%L)', d)
+                   FROM pawl._distributed(ARRAY(SELECT m FROM pawl._members(bound.relation) m UNION SELECT m
+                       FROM pawl._members(bound.history) m)) d WHERE d IS NOT NULL;
+
+    SELECT * INTO problem
+        FROM pawl._column_problem(bound.relation, bound.state_column, bound.machine, bound.version, false);
+    RETURN QUERY SELECT 'state_column', CASE WHEN problem.message IS NULL THEN 'ok' ELSE 'error' END,
+        concat_ws(': ', problem.message, problem.detail), problem.hint WHERE problem.message IS NOT NULL
+        UNION ALL SELECT 'state_column', 'ok', NULL, NULL WHERE problem.message IS NULL;
+
+    SELECT array_agg(k ORDER BY k) INTO wrong FROM unnest(bound.key_columns) k
+     WHERE NOT EXISTS (SELECT FROM pg_attribute a
+         WHERE a.attrelid = bound.relation AND a.attname = k AND a.attnum > 0 AND NOT a.attisdropped);
+    RETURN QUERY SELECT 'key_columns', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
+        'there is no column ' || pawl._short_list(wrong),
+        CASE WHEN wrong IS NOT NULL
+            THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, ...)',
+                                                bound.relation, bound.state_column, bound.machine) END;
+
+    RETURN QUERY SELECT h.* FROM pawl._trigger_health(bound) h;
 
     SELECT max(m.version) INTO newest FROM pawl.machine m WHERE m.machine = bound.machine;
     RETURN QUERY SELECT 'version', CASE WHEN newest = bound.version THEN 'ok' ELSE 'info' END,
@@ -130,25 +171,14 @@ BEGIN
     IF bound.history IS NULL THEN
         RETURN;
     END IF;
-    check_name := pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent,
-        bound.hash_chain, false);
-    RETURN QUERY SELECT 'log', CASE WHEN check_name IS NULL THEN 'ok' ELSE 'error' END,
-        format('the log %s: ', bound.history) || check_name,
-        CASE WHEN check_name IS NOT NULL
-            THEN format('select pawl.enable_log(%L, %L, log_name => ...)', bound.relation, bound.state_column) END;
-    SELECT array_agg(quote_ident(e.name) || CASE WHEN e.m <> bound.history THEN ' of ' || e.m ELSE '' END
-            ORDER BY e.m, e.name) INTO wrong
-      FROM pawl._lost_triggers(bound, 'log') e(m, name);
-    RETURN QUERY SELECT 'log_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
-        format('missing or disabled on %s: ', bound.history) || pawl._short_list(wrong),
-        CASE WHEN wrong IS NOT NULL THEN format('select pawl._close_log(%L, true)', bound.history) END;
+    RETURN QUERY SELECT h.* FROM pawl._log_health(bound) h;
     RETURN QUERY SELECT h.* FROM pawl._health_partitions(bound) h;
     RETURN QUERY SELECT h.* FROM pawl._health_records(bound) h;
 END
 $function$;
 COMMENT ON FUNCTION pawl._health(pawl.binding) IS 'internal: the health of one lifecycle';
 
--- What owned work needs beyond that; no rows for a lifecycle that has none.
+-- The checks of owned work; no rows for a binding without it.
 CREATE FUNCTION pawl._work_health(bound pawl.binding)
 RETURNS TABLE (check_name text, status text, detail text, hint text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 4
@@ -226,8 +256,8 @@ $function$;
 COMMENT ON FUNCTION pawl._index_hint(pawl.binding, regclass, text, regclass, text, text) IS
 'internal: how to make an index that a lifecycle lacks';
 
--- Everything about one lifecycle. Where its rows in the catalog are so damaged that a check fails, that is the finding,
--- and the other lifecycles are looked at nevertheless.
+-- All checks of one lifecycle. If its rows in the catalog are so damaged that a check fails, that is the finding, and
+-- the other lifecycles are still checked.
 CREATE FUNCTION pawl._health_of(bound pawl.binding)
 RETURNS TABLE (check_name text, status text, detail text, hint text)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 20
@@ -247,7 +277,7 @@ BEGIN
             PERFORM pawl._check_binding(bound.relation, bound.state_column);
             RETURN QUERY SELECT 'catalog', 'ok', NULL, NULL;
         EXCEPTION WHEN syntax_error_or_access_rule_violation THEN
-            -- a column or function that is not there: another check says so
+            -- another check reports missing columns and functions
             RETURN QUERY SELECT 'catalog', 'ok', NULL, NULL;
         WHEN OTHERS OR ASSERT_FAILURE THEN
             GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, explanation = PG_EXCEPTION_DETAIL;

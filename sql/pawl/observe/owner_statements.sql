@@ -32,9 +32,9 @@ $function$;
 COMMENT ON FUNCTION pawl._of_another(regclass, regclass[]) IS
 'internal: the first of these that is no table of the owner of the relation; null: there is none';
 
--- What pawl.read_as_owner runs, built and checked with the caller's rights. The role is the table's owner; null, the
--- caller, where row-level security applies to the caller: it sees the rows that the policies show it. A log of another
--- owner is not read as this one.
+-- Builds what pawl.read_as_owner runs, and checks it with the caller's rights. The role is the table's owner; null
+-- means the caller, if row-level security applies to the caller, who then sees the rows that the policies allow. A log
+-- of another owner is not read as this one.
 CREATE FUNCTION pawl._owner_statements(relation regclass, state_column name, what text)
 RETURNS TABLE (role oid, statement text, types regtype[], parameters text[])
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 5

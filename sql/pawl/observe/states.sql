@@ -1,7 +1,6 @@
 -- The rows of a table by state, and how long they stay in each.
 
--- The rows by state: exact up to so many, beyond that an even sample of the pages, taken
--- to the number of rows that the statistics know.
+-- The rows by state: exact up to a limit, beyond that estimated from an even sample of the pages and the statistics.
 CREATE FUNCTION pawl._states_statement(bound pawl.binding, sampled boolean) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -46,8 +45,8 @@ COMMENT ON FUNCTION pawl.state_counts(pawl.binding) IS
 row of pawl.binding; result: state, n, estimated. Errors: 42501 no SELECT on the table. Privileges: pawl_reader and
 above. Example: SELECT c.* FROM pawl.binding b, pawl.state_counts(b) c';
 
--- The entries at the end of a log (of each of its partitions, at most 16): a log is in
--- the order of its writing, near enough.
+-- The entries at the end of a log (of each of its partitions, at most 16). A log is nearly in the order in which it was
+-- written.
 CREATE FUNCTION pawl._log_end(bound pawl.binding) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -65,7 +64,7 @@ DECLARE
     wanted constant text := (SELECT string_agg(format('x.%I', k), ', ')
                                FROM unnest(bound.log_key_columns || '{sort_key,from_state,created_at}'::name[]) k);
 BEGIN
-    -- partitions of other owners are read by way of the log, as far from the end of each as the largest one is long
+    -- partitions of other owners are read through the log, as far from the end of each as the largest one is long
     IF cardinality(parts) < cardinality(leaves) OR leaves = '{}' THEN
         RETURN format('SELECT %s FROM %s x WHERE x.ctid >= ''(%s,0)''', wanted, log,
                       (SELECT greatest(coalesce(max(pg_relation_size(l)),
@@ -84,7 +83,7 @@ CREATE FUNCTION pawl._stays_statement(bound pawl.binding) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    -- the entry before is looked up, however old it is: a window over new entries would know of short stays alone
+    -- the entry before is looked up, however old it is: a window over new entries would only find short stays
     SELECT format(
         'SELECT s.from_state, count(*), round(avg(s.seconds)::numeric, 3), '
         'round(percentile_cont(0.95) WITHIN GROUP (ORDER BY s.seconds)::numeric, 3), round(max(s.seconds)::numeric, 3) '

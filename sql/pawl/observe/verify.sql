@@ -1,4 +1,4 @@
--- pawl.verify: the rows and logs themselves, read against the machines.
+-- pawl.verify compares rows and logs with each other and with the machines.
 
 -- Whether a log row (alias) is a state change that no version of the machine in $1 allows.
 CREATE FUNCTION pawl._foreign_change(alias text) RETURNS text
@@ -128,7 +128,7 @@ $function$;
 COMMENT ON FUNCTION pawl._verify_statements(pawl.binding, text) IS
 'internal: statements that read a table and its log for pawl.verify';
 
--- Every row is where its log ends, and every log ends at a row.
+-- Every row is in the state of its newest entry, and the newest entry of every subject has a row.
 CREATE FUNCTION pawl._verify_ends(bound pawl.binding)
 RETURNS TABLE (statement text, types regtype[], parameters text[])
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
@@ -163,8 +163,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._verify_ends(pawl.binding) IS 'internal: rows that are not where their log ends';
 
--- Every log is a chain: numbered 1, 2, 3 ... (from where it was pruned), each entry begins where the one before ended,
--- and each state change was allowed.
+-- Every log is a chain: its entries are numbered 1, 2, 3 ... (from where it was pruned), each begins where the one
+-- before ended, and each is a transition.
 CREATE FUNCTION pawl._verify_log(bound pawl.binding)
 RETURNS TABLE (statement text, types regtype[], parameters text[])
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1

@@ -1,6 +1,6 @@
 -- The outbox, its consumers and pauses in pawl.health and pawl.verify.
 
--- What the outbox says of entries of logs, to those who may see the events of their tables.
+-- The events of log entries, for roles that may see the events of their tables.
 CREATE VIEW pawl._events WITH (security_barrier = true) AS
     SELECT o.relation, o.state_column, o.txid, o.n, o.log_id, o.sort_key, o.key, o.from_state, o.to_state, o.at
       FROM (SELECT e.relation, e.state_column, e.txid, e.n, e.log_id, e.sort_key, e.key, e.from_state, e.to_state, e.at
@@ -15,9 +15,9 @@ CREATE VIEW pawl._events WITH (security_barrier = true) AS
                 (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) current_user))));
 COMMENT ON VIEW pawl._events IS 'internal: the events in the outbox of tables that you may read';
 
--- Events come with their entries of the log and are never written later, so both agree: for entries younger than the
--- last pruning, which may have taken the events of older ones, and than the lifecycle itself. A full join, because it
--- is never one row after the other, whatever the planner takes the outbox for.
+-- Events are written with their log entries and never later, so both must agree: for entries younger than the last
+-- pruning, which may have removed events of older ones, and than the binding itself. A full join, because the planner
+-- cannot run it row by row, whatever it expects of the outbox.
 CREATE FUNCTION pawl._verify_events(bound pawl.binding)
 RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
@@ -54,8 +54,8 @@ BEGIN
               -- that log was written elsewhere
               EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = bound.history)
     LOOP
-        -- TRUNCATE heeds no snapshot: what was pruned after ours was taken is gone from
-        -- it, and the time of that is not yet in it
+        -- TRUNCATE ignores snapshots: events that were pruned after this snapshot was taken are gone, and it does not
+        -- show the time of the pruning
         IF problem = 'event_missing' THEN
             truncated := coalesce(truncated, EXISTS (SELECT FROM pg_class c
                 WHERE c.oid IN ('pawl.outbox_1'::regclass, 'pawl.outbox_2'::regclass, 'pawl.outbox_3'::regclass)
@@ -76,8 +76,8 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._events_pruned_at() IS 'internal: when events were last taken out of the outbox';
 
--- Every event has its transaction in the table of the same number, or no consumer would read it. The own transaction
--- gets its place when it commits.
+-- Every event has its transaction in the table of the same number, or no consumer would read it. The current
+-- transaction gets its place when it commits.
 CREATE FUNCTION pawl._verify_outbox()
 RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY DEFINER ROWS 10
@@ -102,7 +102,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._verify_outbox() IS 'internal: transactions whose events and places do not agree';
 
--- The outbox as a whole. An interval of a day without reading is a reader that is gone rather than slow.
+-- The outbox as a whole. A reader that has read nothing for a day is gone rather than slow.
 CREATE FUNCTION pawl._health_outbox()
 RETURNS TABLE (check_name text, status text, detail text, hint text)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 5
@@ -173,7 +173,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._health_pauses(pawl.binding) IS 'internal: the pauses of a lifecycle';
 
--- Rows of ours that stand for what is not there any more; left by a restore of some tables, or by hand.
+-- Rows of pawl's tables that name objects that no longer exist, left by a partial restore or by hand.
 CREATE FUNCTION pawl._health_orphans()
 RETURNS TABLE (relation regclass, state_column name, check_name text, status text, detail text, hint text)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1

@@ -1,6 +1,6 @@
--- Audits and pruned logs in pawl.verify, in pawl.health, and when people alter or drop tables.
+-- Audits and pruned logs: checks of pawl.verify and pawl.health, and what ALTER and DROP of their tables do.
 
--- How the last entries that were pruned come into a query of the log (alias l).
+-- Joins the anchors of pruned logs to a query of the log (alias l).
 CREATE FUNCTION pawl._anchor_join(bound pawl.binding, OUT alias text, OUT joined text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -19,8 +19,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._anchor_join(pawl.binding) IS 'internal: joins a log with what is known of its pruned entries';
 
--- A log that was cut goes on after the cut, unless it went as a whole with its partition: pruning leaves the newest
--- entry, or removes the anchor with it.
+-- A pruned log continues after its anchor, unless it was removed as a whole with its partition: pruning leaves the
+-- newest entry, or removes the anchor with it.
 CREATE FUNCTION pawl._verify_anchors(bound pawl.binding)
 RETURNS TABLE (statement text, types regtype[], parameters text[])
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
@@ -43,8 +43,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._verify_anchors(pawl.binding) IS 'internal: pruned logs that do not go on';
 
--- Every result has its row in the audit, and every row of the audit its result: in the
--- log, or older than what was pruned of it.
+-- Every result has its row in the audit, and every row of the audit its result, in the log or pruned from it.
 CREATE FUNCTION pawl._verify_audit(bound pawl.binding)
 RETURNS TABLE (statement text, types regtype[], parameters text[])
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
@@ -239,7 +238,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._follow_audits(regclass, integer, name[]) IS 'internal: part of event trigger pawl_follow';
 
--- Audits and anchors that are in use stay; what belonged to a dropped log goes.
+-- Keeps audits and anchors that are in use, and removes what belonged to a dropped log.
 CREATE FUNCTION pawl._gone_records() RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- pawl.verify of work: rows whose managed columns are not what their state says.
+-- pawl.verify of owned work: rows whose managed columns contradict their state.
 
 CREATE FUNCTION pawl._verify_work(bound pawl.binding)
 RETURNS TABLE (statement text, types regtype[], parameters text[])

@@ -1,6 +1,6 @@
--- What keeps columns, events and arguments of owned work from being used, and what is warned of.
+-- Checks of the columns, events and arguments of owned work, and its warnings.
 
--- Arguments that mean nothing without another one.
+-- Arguments that have no effect without another one.
 CREATE FUNCTION pawl._check_work_arguments(bound pawl.binding) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -42,7 +42,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._check_work_arguments(pawl.binding) IS 'internal: arguments that lack another one (22023)';
 
--- Named columns exist, have the right type, are named once, and no two lifecycles write one.
+-- Named columns must exist, have the right type and be named once, and no two bindings may write the same column.
 CREATE FUNCTION pawl._check_work_columns(bound pawl.binding) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -154,7 +154,7 @@ $function$;
 COMMENT ON FUNCTION pawl._check_known_events(text, integer, text, text[]) IS
 'internal: rejects events that a machine does not have (PW008)';
 
--- The events a binding names do in this version what they are named for.
+-- The events that a binding names must do what they are named for in this version.
 CREATE FUNCTION pawl._check_work_events(bound pawl.binding) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -209,7 +209,7 @@ $function$;
 COMMENT ON FUNCTION pawl._check_work_events(pawl.binding) IS
 'internal: events of a binding that the machine has not (PW008) or that do not do what they are named for (22023)';
 
--- Owned states that an expired lease does not lead out of.
+-- Owned states that no lease expiry leads out of.
 CREATE FUNCTION pawl._stuck_states(bound pawl.binding) RETURNS text[]
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -239,8 +239,8 @@ $function$;
 COMMENT ON FUNCTION pawl._untimed_states(pawl.binding) IS
 'internal: states with a timer in a lifecycle that has no due column';
 
--- Of: unowned (owned states, and no owner column), untimed (timers, and no due column), stuck (owned states that an
--- expired lease does not lead out of).
+-- kinds: unowned (owned states, and no owner column), untimed (timers, and no due column), stuck (owned states that no
+-- lease expiry leads out of).
 CREATE FUNCTION pawl._warn_of_work(bound pawl.binding, of text[]) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

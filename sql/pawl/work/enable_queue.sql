@@ -1,6 +1,5 @@
--- Owned work, added to a binding: the columns (pawl.enable_queue), how work is claimed and given back
--- (pawl.set_claiming), and
--- timers (pawl.enable_timers).
+-- Adds owned work to a binding: the columns (pawl.enable_queue), how work is claimed and given back
+-- (pawl.set_claiming), and timers (pawl.enable_timers).
 
 CREATE FUNCTION pawl.enable_queue(relation regclass, state_column name DEFAULT NULL, owner name DEFAULT NULL,
     lease name DEFAULT NULL, token name DEFAULT NULL, attempts name DEFAULT NULL, max_attempts name DEFAULT NULL,

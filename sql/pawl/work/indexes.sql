@@ -1,9 +1,9 @@
--- The indexes by which claims, leases and timers find their rows. They are made at the root, where partitions get
--- theirs from PostgreSQL, and at every inheritance child. They are known again by name, comment and column, so that
--- tables, columns and the indexes themselves may be renamed.
+-- The indexes that claims, leases and timers use. They are created at the root, where PostgreSQL creates those of
+-- partitions, and at every inheritance child. They are recognized by name, comment and column, so tables, columns and
+-- the indexes can be renamed.
 
--- A condition that a row is in one of these states. Claims write the same, so that the planner sees that their index
--- applies. A domain over an enum has no = of its own.
+-- A condition that a row is in one of these states. Claims write it in the same way, so that the planner finds their
+-- index. A domain over an enum has no = of its own.
 CREATE FUNCTION pawl._state_in(relation regclass, state_column name, states text[]) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -18,8 +18,8 @@ COMMENT ON FUNCTION pawl._state_in(regclass, name, text[]) IS
 'internal: the condition of the claim index on the state, in the order of the diagram; domains are cast to their
 enum';
 
--- The same for queries. A literal beside an enum is what its type's owner can cast:
--- pawl._among is planned as what the index has.
+-- The same condition for queries. The owner of an enum could create a cast for a literal beside it, so queries call
+-- pawl._among, which the planner turns into the condition of the index.
 CREATE FUNCTION pawl._state_among(relation regclass, state_column name, states text[]) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -32,7 +32,7 @@ $function$;
 COMMENT ON FUNCTION pawl._state_among(regclass, name, text[]) IS
 'internal: the condition of the claim index on the state, for queries';
 
--- What a lifecycle needs, and how to make it.
+-- The indexes that a binding needs, and the commands that create them.
 CREATE FUNCTION pawl._work_indexes(bound pawl.binding)
 RETURNS TABLE (kind text, anchor name, columns name[], descending boolean[], predicate text, condition text,
     comment text)
@@ -71,8 +71,8 @@ COMMENT ON FUNCTION pawl._work_indexes(pawl.binding) IS
 'internal: the indexes for claims, leases and timers; anchor: the column that identifies each; condition: its
 predicate';
 
--- The index of a kind that a table has; null when there is none. Its first column, or for
--- claims a column of its predicate, is the anchor.
+-- The index of one kind that a table has; null if there is none. It is found by its first column, or for claims by a
+-- column of its predicate.
 CREATE FUNCTION pawl._work_index(member regclass, kind text, anchor name) RETURNS regclass
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -94,7 +94,7 @@ $function$;
 COMMENT ON FUNCTION pawl._work_index(regclass, text, name) IS
 'internal: the index that pawl made on a table for claims, leases or timers';
 
--- What each table of a tree has of what it needs.
+-- The needed indexes that each table of a tree has.
 CREATE FUNCTION pawl._work_index_state(bound pawl.binding)
 RETURNS TABLE (member regclass, kind text, found_one regclass, is_valid boolean, fits boolean, definition text,
     comment text, schema_name name)
@@ -124,7 +124,7 @@ $function$;
 COMMENT ON FUNCTION pawl._work_index_state(pawl.binding) IS
 'internal: the indexes that a lifecycle needs, table by table, and whether they are there';
 
--- A name for an index; that of the second lifecycle of a table has the column in it.
+-- A name for an index; for the second binding of a table it contains the column.
 CREATE FUNCTION pawl._work_index_name(member regclass, state_column name, kind text) RETURNS name
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -147,7 +147,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._work_index_name(regclass, name, text) IS 'internal: a free name for an index of a lifecycle';
 
--- Makes what is missing, and anew what no longer fits; only in some tables of the tree when they are named.
+-- Creates missing indexes, and recreates those that no longer fit; only in the named tables of the tree, if there are
+-- any.
 CREATE FUNCTION pawl._make_indexes(bound pawl.binding, members oid[] DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -172,7 +173,7 @@ $function$;
 COMMENT ON FUNCTION pawl._make_indexes(pawl.binding, oid[]) IS
 'internal: creates the indexes that claims, leases and timers of a lifecycle need';
 
--- Indexes of a binding that a change of it makes useless: they go, or are made anew.
+-- Indexes that a change of the binding makes useless: they are dropped, or recreated.
 CREATE FUNCTION pawl._lost_indexes(before pawl.binding, after pawl.binding) RETURNS SETOF regclass
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -206,7 +207,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._drop_indexes(pawl.binding) IS 'internal: drops the indexes that pawl made for a lifecycle';
 
--- Of a table that no lifecycle covers any more, with all that inherit from it.
+-- Drops the indexes of a table that is no longer bound, and of all that inherit from it.
 CREATE FUNCTION pawl._drop_lost_indexes(relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

@@ -5,13 +5,9 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    bound pawl.binding := pawl._binding(relation, state_column);
+    bound pawl.binding := pawl._own_binding(relation, state_column);
     problem text;
 BEGIN
-    IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation), NULL,
-            pawl._owner_hint(bound.relation));
-    END IF;
     IF after IS NOT NULL AND NOT coalesce(pawl._owns(after), false) THEN
         PERFORM pawl.raise('42501', format('must be owner of table %s', after), NULL,
             pawl._owner_hint(after));
@@ -38,8 +34,7 @@ BEGIN
                 format('the key of table %s does not begin with the key of %s', bound.relation, after), problem);
         END IF;
     END IF;
-    EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
-    bound := pawl._binding(bound.relation, bound.state_column);
+    bound := pawl._locked_binding(bound);
     IF bound.locked_after IS DISTINCT FROM set_lock_order.after THEN
         bound.locked_after := set_lock_order.after;
         PERFORM pawl._change_binding(bound);
@@ -63,17 +58,12 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    bound pawl.binding := pawl._binding(relation, state_column);
+    bound pawl.binding := pawl._own_binding(relation, state_column);
 BEGIN
-    IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation), NULL,
-            pawl._owner_hint(bound.relation));
-    END IF;
     IF token IS NULL THEN
         PERFORM pawl.raise('22004', 'token must not be null');
     END IF;
-    EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
-    bound := pawl._binding(bound.relation, bound.state_column);
+    bound := pawl._locked_binding(bound);
     IF bound.log_token <> set_log_token.token THEN
         bound.log_token := set_log_token.token;
         PERFORM pawl._change_binding(bound);
@@ -93,13 +83,9 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    bound pawl.binding := pawl._binding(relation, state_column);
+    bound pawl.binding := pawl._own_binding(relation, state_column);
     problem record;
 BEGIN
-    IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation), NULL,
-            pawl._owner_hint(bound.relation));
-    END IF;
     IF columns IS NULL OR array_position(columns, NULL) IS NOT NULL OR array_ndims(columns) > 1 THEN
         PERFORM pawl.raise('22004', 'columns must be a list of column names', NULL, 'columns => ''{result,error}''');
     END IF;
@@ -113,8 +99,7 @@ BEGIN
         PERFORM pawl.raise('42804', format('column "%s" of table %s is of type %s', problem.name, bound.relation,
             problem.type_name), NULL, 'a result column is of type jsonb');
     END IF;
-    EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
-    bound := pawl._binding(bound.relation, bound.state_column);
+    bound := pawl._locked_binding(bound);
     IF bound.result_columns <> columns THEN
         bound.result_columns := columns;
         PERFORM pawl._change_binding(bound);

@@ -1,7 +1,7 @@
--- Work that is owned, as a binding says it: which columns of the table are kept, by which events rows are claimed,
--- given back and tried again; and what is wrong with that.
+-- Owned work in a binding: which columns of the table are managed, by which events rows are claimed, given back and
+-- retried; and what is wrong with these.
 
--- What pawl.claim takes first, in the notation of ORDER BY.
+-- The claim order, in the notation of ORDER BY.
 CREATE FUNCTION pawl._claim_order(claim_order text, OUT names name[], OUT descending boolean[])
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -68,7 +68,7 @@ $function$;
 COMMENT ON FUNCTION pawl._claimable_states(text, integer, text[]) IS
 'internal: the states from which rows can be claimed, in the order of the diagram';
 
--- What each managed column has to be.
+-- The requirements on each managed column.
 CREATE FUNCTION pawl._work_columns(bound pawl.binding)
 RETURNS TABLE (n integer, argument text, name name, types regtype[], allowed text, make text, is_written boolean,
     is_nullable boolean)
@@ -185,7 +185,7 @@ $function$;
 COMMENT ON FUNCTION pawl._claim_column_problem(pawl.binding) IS
 'internal: the first column of claim_order that is missing or has no order';
 
--- What a domain is over; any other type is its own base.
+-- The base type of a domain; any other type is its own base.
 CREATE FUNCTION pawl._type_facts(type oid, OUT base oid, OUT is_domain boolean, OUT rejects_null boolean,
     OUT is_enum boolean)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER

@@ -1,6 +1,6 @@
--- Pausing and resuming queues. An INSERT into pawl.paused is a request to pause, or, with a time that is past, to
--- resume; the functions do nothing else. Not every role that can insert has more than INSERT: UPDATE or DELETE would be
--- the right to LOCK the table, and that would stop every claim.
+-- Pausing and resuming queues. An INSERT into pawl.paused is a request to pause, or, with a past time, to resume; the
+-- functions do nothing else. Roles have no UPDATE and DELETE, because these would allow LOCK TABLE, which would stop
+-- every claim.
 
 -- A role that can write to this table can only pause tables that it owns, unless it is an operator.
 CREATE FUNCTION pawl._paused_check() RETURNS trigger
@@ -35,8 +35,8 @@ COMMENT ON FUNCTION pawl._paused_check() IS 'internal: checks the right to pause
 CREATE TRIGGER operators_only BEFORE INSERT OR UPDATE OR DELETE ON pawl.paused
     FOR EACH ROW EXECUTE FUNCTION pawl._paused_check();
 
--- One row a queue: a request replaces the one before. SECURITY DEFINER because a role that can INSERT need not be one
--- that can DELETE; it runs after the check above.
+-- One row for each queue: a request replaces the one before. SECURITY DEFINER, because a role that can INSERT need not
+-- be able to DELETE; it runs after the check above.
 CREATE FUNCTION pawl._paused_replace() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -58,7 +58,7 @@ COMMENT ON FUNCTION pawl._paused_replace() IS 'internal: a pause takes the place
 
 CREATE TRIGGER replace BEFORE INSERT ON pawl.paused FOR EACH ROW EXECUTE FUNCTION pawl._paused_replace();
 
--- A pause goes with its lifecycle, and is renamed with its column.
+-- A pause is deleted with its binding, and follows renames of its column.
 CREATE FUNCTION pawl._binding_gone() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -81,7 +81,7 @@ COMMENT ON FUNCTION pawl._binding_gone() IS 'internal: pauses go with their life
 
 CREATE TRIGGER gone AFTER UPDATE OR DELETE ON pawl.binding FOR EACH ROW EXECUTE FUNCTION pawl._binding_gone();
 
--- A queue as its column's type writes it; an error where the type has no such value.
+-- A queue as its column's type writes it; an error if the type has no such value.
 CREATE FUNCTION pawl._queue_text(bound pawl.binding, queue text) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -123,7 +123,7 @@ BEGIN
     END IF;
     INSERT INTO pawl.paused (relation, state_column, queue, until, reason)
     VALUES (bound.relation, bound.state_column, pawl._queue_text(bound, pause.queue), pause.until, pause.reason)
-    ON CONFLICT DO NOTHING;  -- 40001 where the request before is too young to be seen
+    ON CONFLICT DO NOTHING;  -- 40001 if the snapshot is older than the request before
 END
 $function$;
 COMMENT ON FUNCTION pawl.pause(regclass, text, timestamptz, text, name) IS

@@ -1,4 +1,4 @@
--- Queues that give out no work for a while: pawl.claim looks here.
+-- Paused queues, which pawl.claim skips.
 
 CREATE TABLE pawl.paused (
     relation regclass NOT NULL,

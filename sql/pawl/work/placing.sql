@@ -49,13 +49,9 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    bound pawl.binding := pawl._binding(relation, state_column);
+    bound pawl.binding := pawl._own_binding(relation, state_column);
     found_type text;
 BEGIN
-    IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation), NULL,
-            pawl._owner_hint(bound.relation));
-    END IF;
     IF allowed IS NULL THEN
         PERFORM pawl.raise('22004', 'allowed must not be null');
     END IF;
@@ -66,8 +62,7 @@ BEGIN
     IF allowed THEN
         bound := pawl._logged(bound.relation, bound.state_column);
     END IF;
-    EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
-    bound := pawl._binding(bound.relation, bound.state_column);
+    bound := pawl._locked_binding(bound);
     IF allowed THEN
         SELECT format_type(a.atttypid, a.atttypmod) INTO found_type FROM pg_attribute a
          WHERE a.attrelid = bound.history AND a.attname = 'placed' AND a.attnum > 0 AND NOT a.attisdropped;
@@ -94,7 +89,7 @@ Errors: 22004 allowed is null; 55000 no log, another column of that name, or a t
 binding; 42501 not the owner. Privileges: pawl_admin that owns the table.
 Example: SELECT pawl.set_placing(''orders'')';
 
--- What a log says of each transition and state, counted once a log.
+-- How often a log has each transition and state, counted once for each log.
 CREATE FUNCTION pawl._log_paths(bound pawl.binding, since timestamptz)
 RETURNS TABLE (from_state text, event text, to_state text, taken bigint)
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 20

@@ -1,5 +1,5 @@
--- Work that is a SQL function: one call of a function with its tries, and the loop of a
--- duty that claims, commits, runs.
+-- Work that is a SQL function: one call of a function with its repetitions, and the loop of a duty that claims, commits
+-- and runs.
 
 CREATE FUNCTION pawl.must_reraise(sqlstate text) RETURNS boolean
 LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_must_reraise';
@@ -30,11 +30,11 @@ BEGIN
     FOR n IN 2 .. cardinality(arguments) LOOP
         listed := listed || format(', $1[%s]', n);
     END LOOP;
-    -- A conflict is worth repeating at once; one that always comes back is the function's own.
+    -- A conflict is repeated at once; one that always returns is the function's own error.
     FOR try IN 1 .. 6 LOOP
         problem := NULL;
         BEGIN
-            -- a name with a schema only: search_path is no user's here
+            -- the name must have a schema, because search_path is not the user's here
             called := to_regprocedure(format('%s(%s)', function, types));
             IF called IS NULL THEN
                 PERFORM pawl.raise('42883', format('no function %s(%s)', function, types),
@@ -65,7 +65,7 @@ Returns result, and problem: null, or {"message", "detail", "sqlstate"}; 42883 i
 Errors: 22023 no argument; those for which pawl.must_reraise is true. Privileges: pawl_admin, pawl_operator.
 Example: SELECT * FROM pawl.try_function(current_user, ''pg_catalog.jsonb_typeof'', ''[]'')';
 
--- It commits, so it can set nothing for its whole run: each transaction begins with the path.
+-- It commits, so it cannot have settings for its whole run: each transaction begins with the search_path.
 CREATE PROCEDURE pawl.claim_and_run(claim text, run text, failed text, processor text, lease interval, batch integer,
     INOUT done integer DEFAULT NULL, duration interval DEFAULT '100 ms')
 LANGUAGE plpgsql SECURITY INVOKER
@@ -99,7 +99,7 @@ BEGIN
         IF code IS NOT NULL THEN
             ROLLBACK;
             PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-            -- no failure of the work's: it is tried again at once
+            -- not a failure of the work: it is repeated at once
             CONTINUE WHEN failures <= 5 AND pawl.is_transient(code);
             EXECUTE failed USING work, processor, code, said;
             COMMIT;

@@ -1,14 +1,14 @@
--- What lies before the workers: pawl.queue_depth, pawl.owners, pawl.timers. They read the tables by the indexes of
--- their lifecycles and no further than a cap. Tables that the caller may not read are left out; the others are read as
--- their owners, unless row-level security applies to the caller.
+-- The work of a table: pawl.queue_depth, pawl.owners, pawl.timers. They read the tables by their work indexes and count
+-- up to a limit. Tables that the caller may not read are left out; the others are read as their owners, unless
+-- row-level security applies to the caller.
 
--- How many rows of a queue, of an owner, or with a due time are counted before "at least" is said.
+-- How many rows of a queue, of an owner, or with a due time are counted; more are reported as "at least".
 CREATE FUNCTION pawl._count_cap() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE SECURITY INVOKER
 RETURN 10000;
 COMMENT ON FUNCTION pawl._count_cap() IS 'internal: the views on work count no further than this';
 
--- The lifecycles whose table and managed columns are there, and may be read.
+-- The bindings whose table and managed columns exist and may be read.
 CREATE FUNCTION pawl._may_count(bound pawl.binding) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -23,7 +23,7 @@ $function$;
 COMMENT ON FUNCTION pawl._may_count(pawl.binding) IS
 'internal: whether the current user may read what the views on work read of a table';
 
--- Policies are code of a table's owner, and they run as the role that reads. Lists that name no table leave out a table
+-- Policies are code of a table's owner, and run as the role that reads. Lists that name no table leave out a table
 -- whose owner would gain rights by that.
 CREATE FUNCTION pawl.policies_are_safe(relation regclass) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -64,9 +64,9 @@ $function$;
 COMMENT ON FUNCTION pawl._distinct_query(regclass, name, text) IS
 'internal: a query that finds the values of a column by skipping through its index';
 
--- A query of the rows of one queue that may be claimed: how many, counted up to the cap in claim order, and since when
--- they wait. That is the oldest time of a column of the claim order; else, from a log that may be read, when the row
--- that is taken next came into its state; else null.
+-- A query of the rows of one queue that may be claimed: how many, counted up to the limit in claim order, and since
+-- when they wait. That is the oldest time of a column of the claim order; else, from a log that may be read, the time
+-- when the next row entered its state; else null.
 CREATE FUNCTION pawl._claimable_query(bound pawl.binding, queue_condition text) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -122,8 +122,8 @@ $function$;
 COMMENT ON FUNCTION pawl._claimable_statement(pawl.binding) IS
 'internal: a query of the claimable rows of a lifecycle, queue by queue';
 
--- Rows that are owned, and rows that could be claimed but for their due time, queue by queue. Neither index knows
--- queues, so the cap is one for all queues together.
+-- Counts owned rows, and rows that only their due time keeps from being claimed, by queue. Neither index contains the
+-- queue, so one limit holds for all queues together.
 CREATE FUNCTION pawl._other_rows_statement(bound pawl.binding) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -197,9 +197,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._queue_depth() IS 'internal: the rows of pawl.queue_depth';
 
--- The processors of one lifecycle, found by skipping from one to the next in the index on owners and leases. What an
--- old snapshot keeps of an owner's leases is read once: the owner is found with the
--- earliest, and the others from there.
+-- The processors of one binding, found by skipping from one to the next in the index on owners and leases. Dead entries
+-- of an owner's leases are read once: the owner is found with its earliest lease, and the others from there.
 CREATE FUNCTION pawl._owners_statement(bound pawl.binding) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

@@ -1,6 +1,8 @@
-// May throw and may ereport: pawl_saga.claim, which claims tasks for a worker, and what a worker is told of them.
-#include "work/claim.hpp"
+// May throw and may ereport: pawl_saga.claim, which claims tasks for a worker and returns what it needs of them.
+#include <algorithm>
+#include <iterator>
 
+#include "packs/saga/exchange.hpp"
 #include "pg/row_trigger.hpp"
 #include "pg/spi.hpp"
 #include "pg/sqlstate.hpp"
@@ -9,13 +11,14 @@ namespace pawl::saga {
 
 namespace {
 
-// Of a queue: whether tasks without a worker are to be reverted, others have lost theirs, and whether tasks are to be
-// reverted. That is looked up first: among very many that are to be executed a claim would look for them one by one.
+// Of a queue: whether tasks have lost their workers, others are to be reverted, and whether it is paused. Reverts are
+// looked up first: among very many tasks that are to be executed a claim would look for them one by one.
 constexpr const char* look_at_queue =
-    "SELECT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = $1 AND t.worker IS NULL AND t.state = 'RUNNING' "
-    "AND t.intention = 'REVERT'), EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = $1 AND t.worker IS NULL "
+    "SELECT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = $1 AND t.worker IS NULL "
     "AND (t.state = 'RUNNING' OR t.state = 'REVERTING')), EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = $1 "
-    "AND t.due_at IS NULL AND t.state = ANY ('{SUCCESS,FAILURE,REVERT_FAILURE}'::text[]))";
+    "AND t.due_at IS NULL AND t.state = ANY ('{SUCCESS,FAILURE,REVERT_FAILURE}'::text[])), "
+    "EXISTS (SELECT FROM pawl.paused p WHERE p.relation = 'pawl_saga.tasks'::regclass AND p.state_column = 'state' "
+    "AND (p.queue IS NULL OR p.queue = $1) AND (p.until IS NULL OR p.until > clock_timestamp()))";
 
 constexpr const char* take_lost = "SELECT t.* FROM pawl_saga._take_lost($1, $2, $3, $4) t";
 
@@ -29,27 +32,6 @@ constexpr RowsStatement describe = {DESCRIBE
                                     "FROM unnest($1, $2, $3) WITH ORDINALITY r(flow, node, reverting, n) ORDER BY r.n",
                                     DESCRIBE "FROM (SELECT ($1)[1], ($2)[1], ($3)[1]) r(flow, node, reverting)"};
 #undef DESCRIBE
-
-struct Queue {
-    bool has_orphans;
-    bool has_lost;
-    bool has_reverts;
-};
-
-// Rows of pawl_saga.tasks.
-struct Claimed {
-    TupleDesc descriptor;
-    HeapTuple* rows;
-    int n;
-};
-
-Oid tasks_table() {
-    return get_relname_relid("tasks", get_namespace_oid("pawl_saga", false));
-}
-
-Target open_tasks() {
-    return open_work(pg::call([] { return tasks_table(); }), "state");
-}
 
 // A column of a claimed task.
 NullableDatum column_of(const Claimed& claimed, int row, const char* name) {
@@ -66,7 +48,8 @@ bool is_reverted(const Claimed& claimed, int row) {
     return pg::view(DatumGetTextPP(column_of(claimed, row, "state").value)) != "RUNNING";
 }
 
-// Puts what a worker is told of tasks into the result. Ereports; runs inside SPI.
+}  // namespace
+
 void answer(const Claimed& claimed, Binding& plans, ReturnSetInfo* result) {
     if (claimed.n == 0) return;
     auto column = [&](Oid type, auto value) {
@@ -90,41 +73,44 @@ void answer(const Claimed& claimed, Binding& plans, ReturnSetInfo* result) {
         const bool reverts = is_reverted(claimed, i);
         const NullableDatum handler = reverts && !of("revert").isnull ? of("revert") : of("execute");
         const NullableDatum action = {CStringGetTextDatum(reverts ? "revert" : "execute"), false};
+        // pawl_saga.report_and_claim has columns of the report behind the key
         const NullableDatum all[] = {of("flow_uuid"), of("node"),  of("name"),        action,
                                      handler,         of("token"), said(1),           of("result"),
                                      of("failure"),   said(2),     of("traceparent"), of("tracestate")};
-        Datum values[lengthof(all)];
-        bool nulls[lengthof(all)];
+        constexpr std::size_t key = 2;
+        constexpr std::size_t most_between = 3;
+        const std::size_t between = static_cast<std::size_t>(result->setDesc->natts) - lengthof(all);
+        Datum values[lengthof(all) + most_between] = {};
+        bool nulls[lengthof(all) + most_between];
+        std::fill(std::begin(nulls), std::end(nulls), true);
         for (std::size_t k = 0; k < lengthof(all); ++k) {
-            values[k] = all[k].value;
-            nulls[k] = all[k].isnull;
+            values[k < key ? k : k + between] = all[k].value;
+            nulls[k < key ? k : k + between] = all[k].isnull;
         }
         tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
     }
 }
 
-// What a worker asks for. Ereports.
-struct Asked {
-    text* processor;
-    text* queue;
-    int batch;
-    const Interval* lease;
-
-    void add_to(Parameters& parameters, int most) const {
-        parameters.add(TEXTOID, PointerGetDatum(processor));
-        parameters.add(TEXTOID, PointerGetDatum(queue));
-        parameters.add(INT4OID, Int32GetDatum(most));
-        parameters.add(INTERVALOID, IntervalPGetDatum(lease), lease == nullptr);
-    }
-};
-
-Queue look_at(const Asked& asked, Binding& plans) {
+Queue look_at(const Asked& asked, Binding& tasks) {
     Parameters parameters = {};
     parameters.add(TEXTOID, PointerGetDatum(asked.queue));
-    run_planned(plans, look_at_queue, parameters, Order::sorted);
+    run_planned(tasks, look_at_queue, parameters, Order::sorted);
     return {DatumGetBool(pg::value_of(SPI_tuptable, 0, 1)), DatumGetBool(pg::value_of(SPI_tuptable, 0, 2)),
             DatumGetBool(pg::value_of(SPI_tuptable, 0, 3))};
 }
+
+ClaimRequest request_of(const Target& tasks, const char* event, const Asked& asked, int most) {
+    ClaimRequest request = {};
+    request.target = tasks;
+    request.event = pg::call([&] { return cstring_to_text(event); });
+    request.processor = asked.processor;
+    request.lease = asked.lease;
+    request.batch = most;
+    request.queue = asked.queue;
+    return request;
+}
+
+namespace {
 
 // Sees to what lost workers left, and puts the tasks that the worker gets of it into `rows`.
 Queue take_over(const Asked& asked, Tuplestorestate* rows) {
@@ -132,12 +118,14 @@ Queue take_over(const Asked& asked, Tuplestorestate* rows) {
     return pg::call([&] {
         SPI_connect();
         const Queue queue = look_at(asked, *tasks.binding);
-        if (queue.has_orphans)
+        if (queue.has_lost) {
             OidFunctionCall2(pg::function_of("pawl_saga", "_record_orphans"), PointerGetDatum(asked.processor),
                              PointerGetDatum(asked.queue));
-        if (queue.has_lost) {
             Parameters parameters = {};
-            asked.add_to(parameters, asked.batch);
+            parameters.add(TEXTOID, PointerGetDatum(asked.processor));
+            parameters.add(TEXTOID, PointerGetDatum(asked.queue));
+            parameters.add(INT4OID, Int32GetDatum(asked.batch));
+            parameters.add(INTERVALOID, IntervalPGetDatum(asked.lease), asked.lease == nullptr);
             run_planned(*tasks.binding, take_lost, parameters, Order::sorted);
             for (uint64 i = 0; i < SPI_processed; ++i) tuplestore_puttuple(rows, SPI_tuptable->vals[i]);
         }
@@ -150,14 +138,7 @@ Queue take_over(const Asked& asked, Tuplestorestate* rows) {
 void claim_by(const char* event, const Asked& asked, Tuplestorestate* rows) {
     const int most = asked.batch - static_cast<int>(tuplestore_tuple_count(rows));
     if (most <= 0) return;
-    ClaimRequest request = {};
-    request.target = open_tasks();
-    request.event = pg::call([&] { return cstring_to_text(event); });
-    request.processor = asked.processor;
-    request.lease = asked.lease;
-    request.batch = most;
-    request.queue = asked.queue;
-    claim_next(request, rows);
+    claim_next(request_of(open_tasks(), event, asked, most), rows);
 }
 
 Claimed rows_of(Tuplestorestate* rows, TupleDesc descriptor) {
@@ -170,15 +151,17 @@ Claimed rows_of(Tuplestorestate* rows, TupleDesc descriptor) {
     return claimed;
 }
 
-Asked arguments_of(FunctionCallInfo fcinfo) {
+}  // namespace
+
+Asked asked_of(FunctionCallInfo fcinfo, text* processor, int n) {
     Asked asked = {};
-    asked.batch = batch_argument(fcinfo, 2);
-    asked.lease = lease_argument(fcinfo, 3);
-    if (!PG_ARGISNULL(0)) asked.processor = pg::text_argument(fcinfo, 0);
-    if (asked.processor == nullptr || pg::view(asked.processor).empty())
+    asked.processor = processor;
+    asked.batch = batch_argument(fcinfo, n + 1);
+    asked.lease = lease_argument(fcinfo, n + 2);
+    if (processor == nullptr || pg::view(processor).empty())
         throw pg::Failure(sqlstate::not_the_owner, "no processor given", {}, "processor => '...'");
-    pg::require(fcinfo, 1, "queue");
-    asked.queue = pg::text_argument(fcinfo, 1);
+    pg::require(fcinfo, n, "queue");
+    asked.queue = pg::text_argument(fcinfo, n);
     if (pg::view(asked.queue) == "sql:" && !pg::call([] { return pg::answer_of("pawl_saga", "_runs_sql"); }))
         throw pg::Failure(ERRCODE_INSUFFICIENT_PRIVILEGE, "permission denied to claim from the queue \"sql:\"",
                           "Its tasks are SQL functions; only roles that may run these claim them.",
@@ -186,17 +169,13 @@ Asked arguments_of(FunctionCallInfo fcinfo) {
     return asked;
 }
 
-}  // namespace
+void set_processor(text* processor) {
+    set_config_option("pawl.processor", text_to_cstring(processor), PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true,
+                      0, false);
+}
 
-// The setting pawl.processor keeps the name until the transaction ends.
-PAWL_FUNCTION(pawl_saga_claim) {
-    const Asked asked = arguments_of(fcinfo);
-    Tuplestorestate* rows = pg::call([&] {
-        pg::materialize(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-        set_config_option("pawl.processor", text_to_cstring(asked.processor), PGC_USERSET, PGC_S_SESSION,
-                          GUC_ACTION_LOCAL, true, 0, false);
-        return tuplestore_begin_heap(false, false, work_mem);
-    });
+void claim(FunctionCallInfo fcinfo, const Asked& asked) {
+    Tuplestorestate* rows = pg::call([] { return tuplestore_begin_heap(false, false, work_mem); });
     const Queue queue = take_over(asked, rows);
     if (queue.has_reverts) claim_by("revert", asked, rows);
     claim_by("execute", asked, rows);
@@ -209,6 +188,16 @@ PAWL_FUNCTION(pawl_saga_claim) {
         close_target(tasks);
         tuplestore_end(rows);
     });
+}
+
+// The setting pawl.processor keeps the name until the transaction ends.
+PAWL_FUNCTION(pawl_saga_claim) {
+    const Asked asked = asked_of(fcinfo, PG_ARGISNULL(0) ? nullptr : pg::text_argument(fcinfo, 0), 1);
+    pg::call([&] {
+        pg::materialize(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+        set_processor(asked.processor);
+    });
+    claim(fcinfo, asked);
     return static_cast<Datum>(0);
 }
 

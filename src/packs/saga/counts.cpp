@@ -1,6 +1,8 @@
 // May ereport; owns nothing. See counts.hpp.
 #include "packs/saga/counts.hpp"
 
+#include <utility>
+
 #include "pg/spi.hpp"
 
 namespace pawl::saga {
@@ -10,10 +12,12 @@ namespace {
 // The statements of one direction. Parameters of the first: definitions and nodes. It returns the ordinal of each, and
 // for each node next to it its number, its kind, and whether the database examines it before it may begin.
 // Parameters of the others: flow, node, by how much it is counted down, and whether it may begin. They return flow and
-// node, and whether the node is passed in its turn, is to be examined, can be claimed.
+// node, and whether the node is passed in its turn, is to be examined, can be claimed. Where tasks are started, those
+// of the queue of the fifth parameter are, and their rows are returned.
 struct Statements {
     RowsStatement next;
     RowsStatement tasks;
+    RowsStatement started;
     RowsStatement retries;
     RowsStatement junctions;
 };
@@ -31,15 +35,20 @@ struct Statements {
         " FROM (SELECT ($1)[1], ($2)[1], ($3)[1], ($4)[1]) d(flow, node, n, begins) "                                 \
         "WHERE x.flow_uuid = d.flow AND x.node = d.node AND " rest
 
+#define BEGINS "x.blockers = d.n AND x.state = 'PENDING' AND x.intention = 'EXECUTE' AND d.begins"
+#define PASSED_OR_EXAMINED                                    \
+    "x.intention <> 'REVERT' RETURNING x.flow_uuid, x.node, " \
+    "x.blockers = 0 AND x.state IN ('SUCCESS', 'IGNORE'), x.blockers = 0 AND x.state = 'PENDING' AND NOT d.begins, "
+
 constexpr Statements forward = {
     {PASSED("e.to_node, e.to_kind, e.to_careful", "from_node")},
+    {COUNTED_DOWN("tasks", ", due_at = CASE WHEN " BEGINS " THEN NULL ELSE x.due_at END",
+                  PASSED_OR_EXAMINED "x.blockers = 0 AND x.state = 'PENDING' AND x.due_at IS NULL")},
     {COUNTED_DOWN("tasks",
-                  ", due_at = CASE WHEN x.blockers = d.n AND x.state = 'PENDING' AND x.intention = 'EXECUTE' "
-                  "AND d.begins THEN NULL ELSE x.due_at END",
-                  "x.intention <> 'REVERT' RETURNING x.flow_uuid, x.node, "
-                  "x.blockers = 0 AND x.state IN ('SUCCESS', 'IGNORE'), "
-                  "x.blockers = 0 AND x.state = 'PENDING' AND NOT d.begins, "
-                  "x.blockers = 0 AND x.state = 'PENDING' AND x.due_at IS NULL")},
+                  ", due_at = CASE WHEN " BEGINS " THEN NULL ELSE x.due_at END, "
+                  "state = CASE WHEN " BEGINS " AND x.queue = $5 THEN 'RUNNING' ELSE x.state END",
+                  PASSED_OR_EXAMINED "x.blockers = 0 AND x.state = 'PENDING' AND x.due_at IS NULL, "
+                                     "CASE WHEN x.blockers = 0 AND x.state = 'RUNNING' THEN x END")},
     {COUNTED_DOWN("retries", "",
                   "x.intention IN ('EXECUTE', 'IGNORE') RETURNING x.flow_uuid, x.node, "
                   "x.blockers = 0 AND x.state IN ('SUCCESS', 'IGNORE'), false, false")},
@@ -53,11 +62,14 @@ constexpr Statements backward = {
                   "x.intention = 'REVERT' RETURNING x.flow_uuid, x.node, "
                   "x.blockers = 0 AND x.state IN ('PENDING', 'REVERTED', 'IGNORE'), false, "
                   "x.blockers = 0 AND x.due_at IS NULL AND x.state IN ('SUCCESS', 'FAILURE')")},
+    {nullptr, nullptr},
     {COUNTED_DOWN("retries", "",
                   "x.intention IN ('REVERT', 'RETRY') RETURNING x.flow_uuid, x.node, x.blockers = 0 "
                   "AND x.intention = 'REVERT' AND x.state IN ('PENDING', 'REVERTED', 'IGNORE'), false, false")},
     {COUNTED_DOWN("junctions", "", "x.backward RETURNING x.flow_uuid, x.node, x.blockers = 0, false, false")}};
 
+#undef PASSED_OR_EXAMINED
+#undef BEGINS
 #undef COUNTED_DOWN
 #undef PASSED
 
@@ -91,8 +103,9 @@ int by_flow_and_number(const void* left, const void* right) {
 
 class Counting {
 public:
-    Counting(const Statements& statements, const Flows& flows, Binding& plans, Intent& intent, Nodes& ready)
-        : statements_(statements), flows_(flows), plans_(plans), intent_(intent), ready_(ready) {}
+    Counting(const Statements& statements, const Flows& flows, Binding& plans, Intent& intent, Nodes& ready,
+             Starting* starting)
+        : statements_(statements), flows_(flows), plans_(plans), intent_(intent), ready_(ready), starting_(starting) {}
 
     void pass(Nodes passed) {
         while (passed.n > 0) {
@@ -167,17 +180,55 @@ private:
         const int asked = add_parameters(next, kind, parameters);
         if (asked == 0) return;
         intent_.root = kind == Kind::junction ? InvalidOid : relation_of(table);
-        const int n = static_cast<int>(run_planned(plans_, statement, asked, parameters));
+        const bool starts = kind == Kind::task && statements_.started.one != nullptr && starting_ != nullptr &&
+                            asked <= starting_->room;
+        const int n =
+            starts ? start(asked, parameters) : static_cast<int>(run_planned(plans_, statement, asked, parameters));
         SPITupleTable* counted = SPI_tuptable;
         for (int i = 0; i < n; ++i) {
             Flow* flow = flows_.find(*DatumGetUUIDP(pg::value_of(counted, i, 1)));
             const int32 number = DatumGetInt32(pg::value_of(counted, i, 2));
             if (DatumGetBool(pg::value_of(counted, i, 3))) passed.add(flow, number);
             if (DatumGetBool(pg::value_of(counted, i, 4))) ready_.add(flow, number);
-            if (DatumGetBool(pg::value_of(counted, i, 5))) flow->began = true;
+            const bool claimable = DatumGetBool(pg::value_of(counted, i, 5));
+            const bool started = starts && add_started(counted, i);
+            if (claimable || started) flow->began = true;
+            if (claimable) note_missed();
         }
         for (int i = 0; kind == Kind::retry && i < next.n; ++i)
             if (next.items[i].kind == kind) ready_.add(next.items[i].flow, next.items[i].number);
+    }
+
+    // Counts tasks down, and starts those that nothing blocks any more for the worker.
+    int start(int asked, Parameters& parameters) {
+        parameters.add(TEXTOID, PointerGetDatum(starting_->queue));
+        intent_.processor = starting_->worker;
+        intent_.lease = starting_->lease;
+        const int n = static_cast<int>(run_planned(plans_, statements_.started, asked, parameters));
+        intent_.processor = nullptr;
+        intent_.lease = nullptr;
+        return n;
+    }
+
+    // Whether the task was started.
+    bool add_started(SPITupleTable* counted, int row) {
+        bool null;
+        const Datum started = SPI_getbinval(counted->vals[row], counted->tupdesc, 6, &null);
+        if (null) return false;
+        HeapTupleData tuple = {};
+        tuple.t_data = DatumGetHeapTupleHeader(started);
+        tuple.t_len = HeapTupleHeaderGetDatumLength(tuple.t_data);
+        MemoryContext caller = MemoryContextSwitchTo(starting_->memory);
+        starting_->rows[starting_->n++] = heap_copytuple(&tuple);
+        MemoryContextSwitchTo(caller);
+        --starting_->room;
+        return true;
+    }
+
+    void note_missed() {
+        if (starting_ == nullptr) return;
+        starting_->missed = true;
+        starting_->decided |= statements_.started.one == nullptr;
     }
 
     static Oid relation_of(const char* table) {
@@ -189,9 +240,20 @@ private:
     Binding& plans_;
     Intent& intent_;
     Nodes& ready_;
+    Starting* starting_;
 };
 
+Starting* noted_starting = nullptr;
+
 }  // namespace
+
+Starting* take_starting() noexcept {
+    return std::exchange(noted_starting, nullptr);
+}
+
+void note_starting(Starting* starting) noexcept {
+    noted_starting = starting;
+}
 
 void Nodes::add(Flow* flow, int32 number) {
     if (n == room) {
@@ -203,9 +265,9 @@ void Nodes::add(Flow* flow, int32 number) {
     items[n++] = {flow, number};
 }
 
-void pass(Way way, Nodes passed, const Flows& flows, Binding& plans, Intent& intent, Nodes& ready) {
+void pass(Way way, Nodes passed, const Flows& flows, Binding& plans, Intent& intent, Nodes& ready, Starting* starting) {
     intent.column = "state";
-    Counting(way == Way::forward ? forward : backward, flows, plans, intent, ready).pass(passed);
+    Counting(way == Way::forward ? forward : backward, flows, plans, intent, ready, starting).pass(passed);
 }
 
 }  // namespace pawl::saga

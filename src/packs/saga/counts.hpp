@@ -3,6 +3,7 @@
 
 #include "guard/intent.hpp"
 #include "packs/saga/flows.hpp"
+#include "packs/saga/starting.hpp"
 
 namespace pawl::saga {
 
@@ -23,9 +24,10 @@ struct Nodes {
 enum class Way { forward, backward };
 
 // Counts the nodes as done (forward) or undone (backward), wave by wave, for any number of flows; the arrays must be in
-// the current memory context. Adds nodes that are to be examined to `ready`, and sets `began` of flows. Begins nothing
-// itself: what begins can fail, and then its flow is counted anew from states that later waves would count twice.
-// `plans`: where the plans of its statements are kept. `intent` must be the current one. Must run inside SPI.
-void pass(Way way, Nodes passed, const Flows& flows, Binding& plans, Intent& intent, Nodes& ready);
+// the current memory context. Adds nodes that are to be examined to `ready`, and sets `began` of flows. It begins
+// nothing but tasks of `starting`, which a worker does (null: none): what else begins can fail, and then its flow is
+// counted anew from states that later waves would count twice. `plans`: where the plans of its statements are kept.
+// `intent` must be the current one. Must run inside SPI.
+void pass(Way way, Nodes passed, const Flows& flows, Binding& plans, Intent& intent, Nodes& ready, Starting* starting);
 
 }  // namespace pawl::saga

@@ -52,18 +52,20 @@ Datum failures_of(const Ended& ended) {
 // What follows from the ends of some atoms. Ereports; runs inside SPI.
 class FollowUp {
 public:
-    FollowUp(const Ended& ended, Binding& plans) : ended_(ended), plans_(plans) {}
+    FollowUp(const Ended& ended, Binding& plans, Starting* starting)
+        : ended_(ended), plans_(plans), starting_(starting) {}
 
-    // The outermost follow-up locks the flows, which another transaction may just be changing.
+    // The outermost follow-up locks the flows, which another transaction may just be changing. A report that starts
+    // tasks has locked its flows.
     void find_flows(bool outermost) {
         const Datum keys = array_of_atoms(ended_, UUIDOID, [](const Atom& atom) { return UUIDPGetDatum(&atom.flow); });
-        flows_ = read_flows(keys, outermost ? Rows::locked : Rows::read, plans_);
+        flows_ = read_flows(keys, outermost && starting_ == nullptr ? Rows::locked : Rows::read, plans_);
     }
 
     // All is counted before a node is examined, which can count its flow anew, or hold it.
     void count(Intent& intent) {
-        pass(Way::forward, atoms_that(is_done), flows_, plans_, intent, ready_);
-        pass(Way::backward, atoms_that(is_reverted), flows_, plans_, intent, ready_);
+        pass(Way::forward, atoms_that(is_done), flows_, plans_, intent, ready_, starting_);
+        pass(Way::backward, atoms_that(is_reverted), flows_, plans_, intent, ready_, starting_);
     }
 
     void go_on() {
@@ -73,6 +75,7 @@ public:
         const bool late = any([](const Atom& atom) { return is(atom.intention, "REVERT"); }) &&
                           any([](const Atom& atom) { return is(atom.state, "SUCCESS") || is(atom.state, "FAILURE"); });
         if (ready_.n == 0 && !failed && !late) return;
+        if (starting_ != nullptr) starting_->decided = true;
         // by OID, without a check of privileges: only the owner may call it otherwise
         OidFunctionCall9(pg::function_of("pawl_saga", "_follow_on"),
                          array_of_atoms(ended_, UUIDOID, [](const Atom& atom) { return UUIDPGetDatum(&atom.flow); }),
@@ -135,6 +138,7 @@ private:
 
     const Ended& ended_;
     Binding& plans_;
+    Starting* starting_;
     Flows flows_ = {};
     Nodes ready_ = {};
 };
@@ -152,7 +156,8 @@ PAWL_FUNCTION(pawl_saga_follow_up) {
     const bool outermost = begin_following(concerns_several_flows(ended));
     const Oid table = pg::call([] { return get_relname_relid("tasks", get_namespace_oid("pawl_saga", false)); });
     const Target tasks = open_target(table, "state");
-    FollowUp follow_up(ended, *tasks.binding);
+    Starting* starting = outermost ? take_starting() : nullptr;
+    FollowUp follow_up(ended, *tasks.binding, starting);
     {
         Intent intent = {};
         intent.any_token = true;
@@ -170,6 +175,7 @@ PAWL_FUNCTION(pawl_saga_follow_up) {
         close_target(tasks);
     });
     if (outermost) end_following();
+    if (starting != nullptr) note_starting(starting);
     return static_cast<Datum>(0);
 }
 

@@ -1,10 +1,8 @@
 // May throw and may ereport: pawl_saga.report, which records what workers say of their tasks.
 #include <algorithm>
 
-#include "fire/target.hpp"
-#include "guard/intent.hpp"
+#include "packs/saga/exchange.hpp"
 #include "packs/saga/flows.hpp"
-#include "packs/saga/report_elements.hpp"
 #include "pg/spi.hpp"
 #include "pg/sqlstate.hpp"
 
@@ -52,35 +50,38 @@ constexpr const char* find_verdicts =
 constexpr const char* record_flows =
     "SELECT r.flow_uuid, r.node, r.ok, r.state, r.problem FROM pawl_saga._report_flows($1, $2) r";
 
+constexpr int answer_columns = 5;
+constexpr int most_columns = 15;  // of pawl_saga.report_and_claim
+
+// The other columns are null.
+void put_answer(ReturnSetInfo* result, const Datum* answered, const bool* nulls_answered) {
+    Datum values[most_columns] = {};
+    bool nulls[most_columns];
+    std::fill(nulls, nulls + most_columns, true);
+    std::copy(answered, answered + answer_columns, values);
+    std::copy(nulls_answered, nulls_answered + answer_columns, nulls);
+    tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
 // Some elements, for different tasks.
 struct Part {
     Element** items;
     int n;
 };
 
-void answer(ReturnSetInfo* result, const Element& element) {
-    const char* problem = element.problem != nullptr ? element.problem : element.rejected;
-    const bool again = problem != nullptr && strcmp(problem, "again") == 0;
-    const bool ok = problem == nullptr || again;
-    Datum values[] = {UUIDPGetDatum(&element.flow), Int32GetDatum(element.node), BoolGetDatum(ok), element.state,
-                      ok ? static_cast<Datum>(0) : CStringGetTextDatum(problem)};
-    bool nulls[] = {!element.has_flow, !element.has_node, false, element.state == 0, ok};
-    tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-}
-
 // Records the sound elements of a report. Ereports; runs inside SPI.
 class Recording {
 public:
     Recording(Binding& tasks, text* worker, Intent& intent) : tasks_(tasks), worker_(worker), intent_(intent) {}
 
-    // Flows first, then tasks: all functions that decide lock in this order. From then on it is one time, so that no
-    // lease expires between check and state change. Of several elements for one task each is checked after the one
-    // before it.
-    void record(const Elements& elements) {
+    static void lock_flows(Binding& tasks, const Elements& elements) {
         read_flows(column({elements.by_task, elements.sound}, UUIDOID,
                           [](const Element& element) { return UUIDPGetDatum(&element.flow); }),
-                   Rows::locked, tasks_);
-        intent_.at = GetCurrentTimestamp();
+                   Rows::locked, tasks);
+    }
+
+    // Of several elements for one task each is checked after the one before it.
+    void record(const Elements& elements) {
         Part part = {static_cast<Element**>(palloc(sizeof(Element*) * Max(elements.sound, 1))), 0};
         int turn = 0;
         do {
@@ -199,11 +200,6 @@ private:
     Intent& intent_;
 };
 
-Target open_tasks() {
-    return open_target(pg::call([] { return get_relname_relid("tasks", get_namespace_oid("pawl_saga", false)); }),
-                       "state");
-}
-
 void record(FunctionCallInfo fcinfo, Elements& elements, text* worker) {
     const Target tasks = open_tasks();
     Intent intent = {};
@@ -214,7 +210,8 @@ void record(FunctionCallInfo fcinfo, Elements& elements, text* worker) {
     pg::call([&] {
         auto* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
         SPI_connect();
-        Recording(*tasks.binding, worker, intent).record(elements);
+        lock_flows(*tasks.binding, elements);
+        record_elements(*tasks.binding, worker, intent, elements);
         for (int i = 0; i < elements.n; ++i)
             if (elements.items[i].problem == nullptr) answer(result, elements.items[i]);
         SPI_finish();
@@ -232,13 +229,26 @@ void record_apart(FunctionCallInfo fcinfo, const Elements& elements, text* worke
         parameters.add(JSONBOID, sound_elements(elements));
         parameters.add(TEXTOID, PointerGetDatum(worker));
         run_planned(*tasks.binding, record_flows, parameters, Order::sorted);
-        for (uint64 i = 0; i < SPI_processed; ++i) tuplestore_puttuple(result->setResult, SPI_tuptable->vals[i]);
+        for (uint64 i = 0; i < SPI_processed; ++i) {
+            Datum values[answer_columns];
+            bool nulls[answer_columns];
+            for (int column = 0; column < answer_columns; ++column)
+                values[column] =
+                    SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, column + 1, &nulls[column]);
+            put_answer(result, values, nulls);
+        }
         SPI_finish();
         close_target(tasks);
     });
 }
 
-// The elements of argument 0.
+}  // namespace
+
+Target open_tasks() {
+    return open_work(pg::call([] { return get_relname_relid("tasks", get_namespace_oid("pawl_saga", false)); }),
+                     "state");
+}
+
 Elements elements_argument(FunctionCallInfo fcinfo) {
     Jsonb* results = PG_ARGISNULL(0) ? nullptr : pg::call([&] { return PG_GETARG_JSONB_P(0); });
     if (results == nullptr || !JB_ROOT_IS_ARRAY(results) || JB_ROOT_IS_SCALAR(results))
@@ -248,7 +258,36 @@ Elements elements_argument(FunctionCallInfo fcinfo) {
     return pg::call([&] { return read_elements(results); });
 }
 
-}  // namespace
+void lock_flows(Binding& tasks, const Elements& elements) {
+    Recording::lock_flows(tasks, elements);
+}
+
+void record_elements(Binding& tasks, text* worker, Intent& intent, const Elements& elements) {
+    intent.at = GetCurrentTimestamp();
+    Recording(tasks, worker, intent).record(elements);
+}
+
+void answer(ReturnSetInfo* result, const Element& element) {
+    const char* problem = element.problem != nullptr ? element.problem : element.rejected;
+    const bool again = problem != nullptr && strcmp(problem, "again") == 0;
+    const bool ok = problem == nullptr || again;
+    const Datum values[] = {UUIDPGetDatum(&element.flow), Int32GetDatum(element.node), BoolGetDatum(ok), element.state,
+                            ok ? static_cast<Datum>(0) : CStringGetTextDatum(problem)};
+    const bool nulls[] = {!element.has_flow, !element.has_node, false, element.state == 0, ok};
+    put_answer(result, values, nulls);
+}
+
+void report(FunctionCallInfo fcinfo, Elements& elements, text* worker) {
+    pg::call([&] {
+        auto* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
+        for (int i = 0; i < elements.n; ++i)
+            if (elements.items[i].problem != nullptr) answer(result, elements.items[i]);
+    });
+    if (concern_several_flows(elements))
+        record_apart(fcinfo, elements, worker);
+    else if (elements.sound > 0)
+        record(fcinfo, elements, worker);
+}
 
 // pawl_saga._report(results, worker): sound elements.
 PAWL_FUNCTION(pawl_saga_report_flow) {
@@ -269,15 +308,10 @@ PAWL_FUNCTION(pawl_saga_report) {
         const int level = NewGUCNestLevel();
         set_config_option("pawl.processor", text_to_cstring(worker), PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true,
                           0, false);
-        auto* result = pg::materialize(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-        for (int i = 0; i < elements.n; ++i)
-            if (elements.items[i].problem != nullptr) answer(result, elements.items[i]);
+        pg::materialize(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
         return level;
     });
-    if (concern_several_flows(elements))
-        record_apart(fcinfo, elements, worker);
-    else if (elements.sound > 0)
-        record(fcinfo, elements, worker);
+    report(fcinfo, elements, worker);
     pg::call([&] { AtEOXact_GUC(true, settings); });
     return static_cast<Datum>(0);
 }

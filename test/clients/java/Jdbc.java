@@ -7,6 +7,7 @@ import java.sql.SQLException;
 import java.util.Objects;
 import java.util.UUID;
 import org.postgresql.util.PSQLException;
+import org.postgresql.util.ServerErrorMessage;
 
 public class Jdbc {
     private static final String DOC = "6ecd8c99-4036-403d-bf84-cf8400f67836";
@@ -42,6 +43,9 @@ public class Jdbc {
         throw new IllegalStateException("no exception: " + statement);
     }
 
+    // jdbc.t puts the example of docs/drivers.md here.
+    // EXAMPLE
+
     public static void main(String[] arguments) throws SQLException {
         connection = DriverManager.getConnection("jdbc:postgresql://127.0.0.1:" + System.getenv("POOLER_PORT")
                 + "/pawl_clients?prepareThreshold=0&user=" + System.getenv("PGUSER"));
@@ -65,6 +69,23 @@ public class Jdbc {
                 "state orders_state_machine", "its column and constraint");
         equal(error.getServerErrorMessage().getDetail().substring(0, 7), "PW001: ", "its DETAIL begins with the code");
         equal(error.getServerErrorMessage().getHint().contains("pay"), true, "its HINT lists what is possible");
+        error = failure("select pawl.fire('docs', ?, 'pay')", DOC);
+        equal(error.getSQLState() + error.getServerErrorMessage().getHint().contains("sent"), "PW001true",
+                "other tables keep the codes, with a HINT");
+        setState(connection, 9, "new");
+        try {
+            setState(connection, 7, "sent");
+            equal("nothing", "an exception", "the example of the page makes a validation error");
+        } catch (IllegalArgumentException invalid) {
+            equal(invalid.getMessage().matches("state: no transition.*; .*\"paid\" \\(pay\\).*"), true,
+                    "the example of the page makes a validation error, with message and HINT");
+        }
+        try {
+            setState(connection, 9, "paid");
+            equal("nothing", "an exception", "it leaves other constraints alone");
+        } catch (PSQLException other) {
+            equal(other.getServerErrorMessage().getConstraint(), "own_rule", "it leaves other constraints alone");
+        }
         connection.setAutoCommit(false);
         ask("select pawl.set_context(processor => ?)", "web");
         ask("update orders set state = 'paid' where id = ? returning 1", 8L);

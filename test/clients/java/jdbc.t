@@ -69,5 +69,22 @@ until (listening($port))
 	sleep(0.05);
 }
 $ENV{POOLER_PORT} = $port;
-my $status = system('java', '-cp', '/usr/share/java/postgresql.jar', "$here/Jdbc.java");
+
+sub slurp
+{
+	my ($path) = @_;
+	open(my $in, '<', $path) or die "$path: $!";
+	local $/;
+	return scalar <$in>;
+}
+
+# The program with the example of the page.
+my ($example) = slurp("$here/../../../docs/drivers.md") =~ /^### JDBC\n```java\n(.*?)^```/ms
+	or die "docs/drivers.md has no example of JDBC\n";
+my $program = slurp("$here/Jdbc.java") =~ s{^ *// EXAMPLE\n}{$example}mr;
+my $sources = tempdir(CLEANUP => 1);
+open(my $java, '>', "$sources/Jdbc.java") or die $!;
+print $java $program;
+close($java) or die $!;
+my $status = system('java', '-cp', '/usr/share/java/postgresql.jar', "$sources/Jdbc.java");
 exit($status == 0 ? 0 : 1);

@@ -1,12 +1,12 @@
 #!/usr/bin/env node
 // Drizzle: a table, and functions by its sql template.
 'use strict';
-const { ok, equal, failure, test, doc } = require('../node_pg/tap.js');
+const { ok, equal, example, exampleHolds, failure, test, doc } = require('../node_pg/tap.js');
 
 test('drizzle', 'node_orms', async (load, connection) => {
     const { drizzle } = load('drizzle-orm/node-postgres');
     const { bigint, pgTable, text } = load('drizzle-orm/pg-core');
-    const { eq, sql } = load('drizzle-orm');
+    const { DrizzleQueryError, eq, sql } = load('drizzle-orm');
     const { Pool } = load('pg');
     const pool = new Pool(connection);
     const db = drizzle(pool);
@@ -22,6 +22,13 @@ test('drizzle', 'node_orms', async (load, connection) => {
     equal([error.cause.code, error.cause.column, error.cause.constraint], ['23514', 'state', 'orders_state_machine'],
         'the cause of a rejected state change has SQLSTATE, column and constraint');
     ok(error.cause.hint.includes('pay'), 'its HINT lists what is possible', error.cause.hint);
+    ok(error instanceof DrizzleQueryError, 'which is a DrizzleQueryError', error);
+    const own = await failure(ask(sql`select pawl.fire('docs', ${doc}, 'pay')`));
+    equal([own instanceof DrizzleQueryError, own.cause.code, own.cause.hint.includes('send')], [true, 'PW001', true],
+        'other tables keep the codes, with a HINT');
+    const setState = example('Drizzle', { orders, eq });
+    await exampleHolds((id, state) => setState(db, id, state),
+        async (id) => (await db.select().from(orders).where(eq(orders.id, id)))[0].state);
     await db.transaction(async (transaction) => {
         await transaction.execute(sql`select pawl.set_context(processor => ${'web'})`);
         await transaction.update(orders).set({ state: 'paid' }).where(eq(orders.id, 4));

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // knex: its query builder, and functions by raw.
 'use strict';
-const { ok, equal, failure, test, doc } = require('../node_pg/tap.js');
+const { ok, equal, example, exampleHolds, failure, test, doc } = require('../node_pg/tap.js');
 
 test('knex', 'node_orms', async (load, connection) => {
     const knex = load('knex')({ client: 'pg', connection });
@@ -16,6 +16,11 @@ test('knex', 'node_orms', async (load, connection) => {
     equal([error.code, error.column, error.constraint], ['23514', 'state', 'orders_state_machine'],
         'a rejected state change has SQLSTATE, column and constraint');
     ok(error.hint.includes('pay'), 'its HINT lists what is possible', error.hint);
+    const own = await failure(ask("select pawl.fire('docs', ?, 'pay')", [doc]));
+    equal([own.code, own.hint.includes('send')], ['PW001', true], 'other tables keep the codes, with a HINT');
+    const setState = example('knex');
+    await exampleHolds((id, state) => setState(knex, id, state),
+        (id) => ask('select state from orders where id = ?', [id]));
     await knex.transaction(async (transaction) => {
         await transaction.raw('select pawl.set_context(processor => ?)', ['web']);
         await transaction('orders').where({ id: 4 }).update({ state: 'paid' });

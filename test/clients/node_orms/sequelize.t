@@ -1,10 +1,10 @@
 #!/usr/bin/env node
 // Sequelize: a model, and functions by replacements and bind parameters.
 'use strict';
-const { ok, equal, failure, test, doc } = require('../node_pg/tap.js');
+const { ok, equal, example, failure, test, doc } = require('../node_pg/tap.js');
 
 test('sequelize', 'node_orms', async (load, connection) => {
-    const { Sequelize, DataTypes, DatabaseError, QueryTypes } = load('sequelize');
+    const { Sequelize, DataTypes, DatabaseError, QueryTypes, ValidationError, ValidationErrorItem } = load('sequelize');
     const sequelize = new Sequelize(connection.database, connection.user, undefined, {
         host: connection.host, port: connection.port, dialect: 'postgres', logging: false,
         dialectOptions: { options: connection.options },
@@ -27,6 +27,19 @@ test('sequelize', 'node_orms', async (load, connection) => {
     equal([error.parent.code, error.parent.column, error.parent.constraint],
         ['23514', 'state', 'orders_state_machine'], 'its SQLSTATE, column and constraint');
     ok(error.parent.hint.includes('pay'), 'its HINT lists what is possible', error.parent.hint);
+    const own = await failure(ask("select pawl.fire('docs', $1, 'pay')", { bind: [doc] }));
+    equal([own instanceof DatabaseError, own.parent.code, own.parent.hint.includes('send')], [true, 'PW001', true],
+        'other tables keep the codes, with a HINT');
+    const setState = example('Sequelize', { ValidationError, ValidationErrorItem });
+    await setState(await Order.findByPk(8), 'paid');
+    equal((await Order.findByPk(8)).state, 'paid', 'the example of the page changes a state');
+    const invalid = await failure(setState(await Order.findByPk(6), 'sent'));
+    ok(invalid instanceof ValidationError, 'it makes a validation error', invalid);
+    equal(invalid.errors.map((item) => item.path), ['state', 'state'], 'of the column');
+    ok(invalid.get('state')[0].message.includes('no transition') && invalid.errors[1].message.includes('"paid" (pay)'),
+        'with message and HINT', invalid.errors);
+    ok(await failure(setState(await Order.findByPk(9), 'paid')) instanceof DatabaseError,
+        'and leaves other constraints alone');
     await sequelize.transaction(async (transaction) => {
         await sequelize.query('select pawl.set_context(processor => $1)', { bind: ['web'], transaction });
         await Order.update({ state: 'paid' }, { where: { id: 4 }, transaction });

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // TypeORM: an entity, and functions by query.
 'use strict';
-const { ok, equal, failure, test, doc } = require('../node_pg/tap.js');
+const { ok, equal, example, exampleHolds, failure, test, doc } = require('../node_pg/tap.js');
 
 test('typeorm', 'node_orms', async (load, connection) => {
     load('reflect-metadata');
@@ -29,6 +29,12 @@ test('typeorm', 'node_orms', async (load, connection) => {
     equal([error.driverError.code, error.driverError.column, error.driverError.constraint],
         ['23514', 'state', 'orders_state_machine'], 'its SQLSTATE, column and constraint');
     ok(error.driverError.hint.includes('pay'), 'its HINT lists what is possible', error.driverError.hint);
+    const own = await failure(ask("select pawl.fire('docs', $1, 'pay')", doc));
+    equal([own instanceof QueryFailedError, own.driverError.code, own.driverError.hint.includes('send')],
+        [true, 'PW001', true], 'other tables keep the codes, with a HINT');
+    const setState = example('TypeORM');
+    await exampleHolds(async (id, state) => setState(orders, await orders.findOneBy({ id }), state),
+        async (id) => (await orders.findOneBy({ id })).state);
     await source.transaction(async (manager) => {
         await manager.query('select pawl.set_context(processor => $1)', ['web']);
         await manager.update('Order', { id: 4 }, { state: 'paid' });

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // node-pg: every parameter is sent as a text without a type.
 'use strict';
-const { ok, equal, failure, test, doc } = require('./tap.js');
+const { ok, equal, example, exampleHolds, failure, test, doc } = require('./tap.js');
 
 test('node_pg', 'node_pg', async (load, connection) => {
     const { Client, DatabaseError } = load('pg');
@@ -35,6 +35,10 @@ test('node_pg', 'node_pg', async (load, connection) => {
     equal(error.where, undefined, 'it has no CONTEXT');
     error = await failure(client.query("select pawl.fire('docs', $1, 'pay')", [doc]));
     equal([error.code, error.constraint], ['PW001', 'node_pg'], 'other tables keep the codes, and name the machine');
+    ok(error instanceof DatabaseError && error.hint.includes('send'), 'with a HINT', error);
+    const setState = example('node-pg');
+    await exampleHolds((id, state) => setState(client, id, state),
+        (id) => ask('select state from orders where id = $1', id));
     error = await failure(client.query("select pawl.fire('orders', $1, 'pay')", ['nonsense']));
     equal(error.code, '22P02', 'a key that is no integer');
 

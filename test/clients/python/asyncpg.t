@@ -3,7 +3,7 @@
 import asyncio
 import asyncpg
 
-from tap import DATABASE, DOC, end, equal, fixture, ok
+from tap import DATABASE, DOC, end, equal, example, fixture, is_validation, ok
 
 
 async def failure(call):
@@ -53,7 +53,16 @@ async def main():
     equal(error.detail[:7], "PW001: ", "its DETAIL begins with the code of pawl")
     ok("pay" in error.hint, "its HINT lists what is possible", error.hint)
     error = await failure(ask("select pawl.fire('docs', $1, 'pay')", DOC))
-    equal(error.sqlstate, "PW001", "other tables keep the codes")
+    ok(isinstance(error, asyncpg.PostgresError), "other tables keep the codes", error)
+    equal((error.sqlstate, "sent" in error.hint), ("PW001", True), "of class PW, with a HINT")
+    set_state = example("asyncpg", asyncpg=asyncpg)
+    await set_state(connection, 8, "paid")
+    equal(await ask("select state from orders where id = 8"), "paid", "the example of the page changes a state")
+    error = await failure(set_state(connection, 6, "sent"))
+    ok(isinstance(error, ValueError), "it makes a validation error", error)
+    is_validation(error, "which")
+    error = await failure(set_state(connection, 9, "paid"))
+    ok(isinstance(error, asyncpg.CheckViolationError), "and leaves other constraints alone", error)
     async with connection.transaction():
         await connection.execute("select pawl.set_context(processor => $1)", "web")
         await ask("select pawl.fire('orders', $1, 'pay')", "7")

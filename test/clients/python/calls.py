@@ -2,10 +2,10 @@
 import json
 import uuid
 
-from tap import DATABASE, DOC, end, equal, fixture, ok, raised
+from tap import DATABASE, DOC, end, equal, example, fixture, is_validation, ok, raised
 
 
-def calls(module, client, sqlstate):
+def calls(module, client, title, sqlstate):
     errors = module.errors
     fixture(client)
     connection = module.connect(dbname=DATABASE, options="-c search_path=%s,public" % client)
@@ -43,11 +43,17 @@ def calls(module, client, sqlstate):
     ok("pay" in diag.message_hint, "its HINT lists what is possible", diag.message_hint)
     equal(diag.context, None, "it has no CONTEXT")
     ok(isinstance(error, module.IntegrityError), "it is an IntegrityError", error)
-    error = raised(module.Error, lambda: ask("select pawl.fire('docs', %s, 'pay')", DOC), "other tables keep the codes")
-    equal(sqlstate(error), "PW001", "of class PW")
+    error = raised(module.DatabaseError, lambda: ask("select pawl.fire('docs', %s, 'pay')", DOC),
+                   "other tables keep the codes")
+    equal((sqlstate(error), "sent" in error.diag.message_hint), ("PW001", True), "of class PW, with a HINT")
     error = raised(module.Error, lambda: ask("select pawl.fire('orders', %s, 'pay')", 999), "a row that is missing")
     equal(sqlstate(error), "P0002", "has a SQLSTATE of its own")
 
+    set_state = example(title, **{module.__name__: module})
+    set_state(connection, 8, "paid")
+    equal(ask("select state from orders where id = %s", 8), "paid", "the example of the page changes a state")
+    is_validation(raised(ValueError, lambda: set_state(connection, 6, "sent"), "it makes a validation error"), "which")
+    raised(errors.CheckViolation, lambda: set_state(connection, 9, "paid"), "and leaves other constraints alone")
     connection.autocommit = False
     ask("select pawl.set_context(processor => %s, correlation_id => %s)", "web", "request 17")
     ask("select pawl.fire('orders', %s, 'pay')", 7)

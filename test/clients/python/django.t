@@ -4,13 +4,13 @@ import django
 from django.conf import settings
 from django.core.exceptions import ValidationError
 
-from tap import DATABASE, DOC, end, equal, fixture, ok, raised
+from tap import DATABASE, DOC, end, equal, example, fixture, ok, raised
 
 settings.configure(DATABASES={"default": {
     "ENGINE": "django.db.backends.postgresql", "NAME": DATABASE,
     "OPTIONS": {"options": "-c search_path=django,public"}}}, USE_TZ=True)
 django.setup()
-from django.db import IntegrityError, connection, models, transaction
+from django.db import DatabaseError, IntegrityError, connection, models, transaction
 
 
 class Order(models.Model):
@@ -22,17 +22,6 @@ class Order(models.Model):
         app_label = "shop"
         db_table = "orders"
         managed = False
-
-
-def save_state(order):
-    try:
-        with transaction.atomic():
-            order.save(update_fields=["state"])
-    except IntegrityError as error:
-        diag = error.__cause__.diag
-        if not (diag.constraint_name or "").endswith("_machine"):
-            raise
-        raise ValidationError({diag.column_name: [diag.message_primary, diag.message_hint]})
 
 
 def ask(statement, *values):
@@ -55,9 +44,19 @@ order.state = "sent"
 error = raised(IntegrityError, order.save, "a rejected state change is an IntegrityError")
 equal((error.__cause__.pgcode, error.__cause__.diag.constraint_name), ("23514", "orders_state_machine"),
       "its SQLSTATE and constraint")
-error = raised(ValidationError, lambda: save_state(order), "which becomes a validation error")
+set_state = example("Django", transaction=transaction, IntegrityError=IntegrityError, ValidationError=ValidationError)
+error = raised(ValidationError, lambda: set_state(order, "sent"),
+               "which the example of the page makes a validation error")
 equal(list(error.message_dict), ["state"], "of the state column")
 ok("pay" in error.message_dict["state"][1], "with the HINT of what is possible", error.message_dict)
+with transaction.atomic():
+    raised(ValidationError, lambda: set_state(order, "sent"), "also in a transaction")
+    set_state(Order.objects.get(pk=8), "paid")
+equal(Order.objects.get(pk=8).state, "paid", "which goes on")
+raised(IntegrityError, lambda: set_state(Order.objects.get(pk=9), "paid"), "other constraints are left alone")
+error = raised(DatabaseError, lambda: ask("select pawl.fire('docs', %s, 'pay')", DOC), "other tables keep the codes")
+equal((error.__cause__.pgcode, "send" in error.__cause__.diag.message_hint), ("PW001", True),
+      "of class PW, with a HINT")
 with transaction.atomic():
     ask("select pawl.set_context(processor => %s)", "web")
     Order.objects.filter(pk=4).update(state="paid")

@@ -5,4 +5,4 @@ import psycopg2.errors
 
 from calls import calls
 
-calls(psycopg2, "psycopg2", lambda error: error.pgcode)
+calls(psycopg2, "psycopg2", "psycopg 2", lambda error: error.pgcode)

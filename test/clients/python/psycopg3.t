@@ -4,4 +4,4 @@ import psycopg
 
 from calls import calls
 
-calls(psycopg, "psycopg3", lambda error: error.sqlstate)
+calls(psycopg, "psycopg3", "psycopg 3", lambda error: error.sqlstate)

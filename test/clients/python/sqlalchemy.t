@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from sqlalchemy.orm import Session, declarative_base
 
-from tap import DATABASE, DOC, end, equal, fixture, ok, raised
+from tap import DATABASE, DOC, end, equal, example, fixture, is_validation, ok, raised
 
 Base = declarative_base()
 
@@ -49,4 +49,19 @@ equal((error.orig.pgcode, diag.table_name, diag.column_name, diag.constraint_nam
       ("23514", "orders", "state", "orders_state_machine"), "its SQLSTATE, table, column and constraint")
 equal(diag.message_detail[:7], "PW001: ", "its DETAIL begins with the code of pawl")
 ok("pay" in diag.message_hint, "its HINT lists what is possible", diag.message_hint)
+with Session(engine) as session:
+    set_state = example("SQLAlchemy", sqlalchemy=sa)
+    set_state(session, session.get(Order, 8), "paid")
+    error = raised(ValueError, lambda: set_state(session, session.get(Order, 6), "sent"),
+                   "the example of the page makes a validation error")
+    is_validation(error, "which")
+    raised(sa.exc.IntegrityError, lambda: set_state(session, session.get(Order, 9), "paid"),
+           "and leaves other constraints alone")
+    session.commit()
+with Session(engine) as session:
+    equal([session.get(Order, key).state for key in (6, 8, 9)], ["new", "paid", "new"],
+          "and the transaction goes on after an error")
+    error = raised(sa.exc.DatabaseError, lambda: session.scalar(sa.select(sa.func.pawl.fire("docs", DOC, "pay"))),
+                   "other tables keep the codes")
+    equal((error.orig.pgcode, "send" in error.orig.diag.message_hint), ("PW001", True), "of class PW, with a HINT")
 end()

@@ -1,5 +1,7 @@
-# What the tests of Python clients share: TAP, and the tables of ../fixture.sql in a schema of the client's name.
+# What the tests of Python clients share: TAP, the tables of ../fixture.sql in a schema of the client's name, and the
+# examples of docs/drivers.md.
 import os
+import re
 import subprocess
 import sys
 
@@ -26,6 +28,21 @@ def equal(have, want, name):
 def fixture(client):
     subprocess.run(["psql", "-X", "-q", "-d", DATABASE, "-v", "client=" + client, "-f",
                     os.path.join(HERE, "..", "fixture.sql")], check=True)
+
+
+def example(client, **names):
+    """The function that docs/drivers.md shows for a client, with the names that its file would import."""
+    with open(os.path.join(HERE, "../../../docs/drivers.md")) as file:
+        code = re.search(r"^### %s\n+```python\n(.*?)^```" % re.escape(client), file.read(), re.M | re.S)
+    exec(compile(code.group(1), "docs/drivers.md, " + client, "exec"), names)
+    return names["set_state"]
+
+
+def is_validation(error, name):
+    """Whether it is what the examples without a framework raise."""
+    (said,) = error.args
+    equal(list(said), ["state"], name + " names the column")
+    ok("no transition" in said["state"][0] and '"paid" (pay)' in said["state"][1], "with message and HINT", said)
 
 
 def end():

@@ -1,0 +1,38 @@
+// Constants and types; owns nothing. Tasks that a report makes claimable, and that begin at once for its worker: they
+// are counted down and claimed by one UPDATE.
+#pragma once
+
+#include "pg/postgres.hpp"
+
+namespace pawl::saga {
+
+struct Starting {
+    text* worker;
+    text* queue;
+    const Interval* lease;  // null: that of the binding
+    int room;               // how many more tasks the worker takes
+    MemoryContext memory;   // of the rows
+    HeapTuple* rows;        // of pawl_saga.tasks, begun; there is place for as many as the worker takes
+    int n;
+    bool missed;   // other tasks became claimable
+    bool decided;  // tasks may have become claimable in any way, also to be reverted
+};
+
+// The note is a variable of the backend and not a setting, which any session could set. Taking it removes it, so that
+// one follow-up alone starts tasks, and not one of a function that this calls. Null: nothing is noted.
+Starting* take_starting() noexcept;
+void note_starting(Starting* starting) noexcept;
+
+// While it lives, a note can be made; what was noted before comes back.
+class NotedStarting {
+public:
+    NotedStarting() noexcept : before_(take_starting()) {}
+    ~NotedStarting() noexcept { note_starting(before_); }
+    NotedStarting(const NotedStarting&) = delete;
+    NotedStarting& operator=(const NotedStarting&) = delete;
+
+private:
+    Starting* before_;
+};
+
+}  // namespace pawl::saga
