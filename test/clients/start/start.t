@@ -46,7 +46,7 @@ if [ -x build/programs/client/example_start ]; then
 else
     echo "# C++: the programs are not built: make programs"
 fi
-works Python env PYTHONPATH=client/python python3 examples/start/worker.py
+works Python env PYTHONPATH=client/python /usr/bin/python3 examples/start/worker.py
 scripts/build-typescript
 mkdir -p "$scratch/program/node_modules"
 cp examples/start/worker.mjs "$scratch/program/"
