@@ -81,7 +81,7 @@ job "installed"
 
 # A C++ program needs what libpawl-dev depends on, a compiler and CMake; they come after the first round, so that
 # this round has shown that the rest works without.
-ok "a compiler is installed" inside apt-get -q install -y cmake g++
+ok "a compiler is installed" inside apt-get -q install -y cmake g++ make
 
 # The next version: the same files, and one more line in the settings' example.
 next=$scratch/next
