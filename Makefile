@@ -20,7 +20,8 @@ BENCH_SETTINGS := -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeo
 SOAK_SETTINGS := -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeout=1h -c synchronous_commit=off \
     -c autovacuum_naptime=2s -c max_connections=1100
 
-.PHONY: help deps benchdeps build programs install uninstall demo psql test test-all mutate bench soak clean
+.PHONY: help deps benchdeps build programs install uninstall all installcheck demo psql test test-all mutate bench \
+	soak deb dist docs clean
 .NOTPARALLEL:
 
 help: ## this list
@@ -54,6 +55,12 @@ uninstall: ## take it out of the system's PostgreSQL again
 	@mkdir -p build/module
 	@$(MODULE) -s uninstall
 
+# The names that PGXN's client uses. installcheck needs the server and a superuser of PGHOST, PGUSER and so on.
+all: build
+
+installcheck:
+	@scripts/check-installed $(TESTS)
+
 demo: build ## a help desk of 21,348 events, replayed; four workers, 5,000 jobs; real workflows; 32,530 rows of a real file; 120 trips that are undone where they cannot be made (ACT=1 to 5: one of them; STAY=1: then the console)
 	@scripts/install-packages demo
 	@scripts/private-postgres run examples/demo $(ACT)
@@ -80,6 +87,16 @@ bench: benchdeps build programs ## compare with bare UPDATE, C and plpgsql trigg
 
 soak: benchdeps build ## long and large: bursts with autovacuum, ten million log entries, 10,000 bindings, 1,000 connections; writes bench/SOAK.md (BENCH_QUICK=1: a glance)
 	@scripts/private-postgres run --durable $(SOAK_SETTINGS) bench/soak
+
+deb: ## Debian packages of all parts in build/deb: postgresql-NN-pawl, pawl, pawld, libpawl-dev, python3-pawl
+	@scripts/build-deb
+
+dist: ## an archive of the last commit for PGXN: build/pawl-VERSION.zip
+	@scripts/build-dist
+
+docs: ## the documentation as a site with a search: build/docs/index.html
+	@scripts/install-packages docs
+	@scripts/build-docs
 
 clean: ## remove build/
 	rm -rf build

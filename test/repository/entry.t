@@ -10,7 +10,7 @@ check() {
 }
 
 help=$(make)
-for target in deps build install demo test test-all bench clean help; do
+for target in deps build install demo test test-all bench deb dist docs clean help; do
     check "make help lists $target" grep -qE "^  make $target +[^ ]" <<<"$help"
 done
 

@@ -1,0 +1,11 @@
+import pawl
+
+worker = pawl.Worker("dbname=shop", pawl.Table("letters", success="finish", failure="fail"))
+
+
+@worker.on("job")
+def send(job):
+    print("dear", job.context["recipient"], flush=True)
+
+
+worker.run()  # until SIGTERM or Ctrl-C, which drains

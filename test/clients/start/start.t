@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# The workers of docs/start.md, which are the files of examples/start, each with letters of its own: in C++, Python and
+# TypeScript.
+set -uo pipefail
+cd "$(dirname "$0")/../../.." || exit 1
+count=0
+is() { # <what> <got> <wanted>
+    count=$((count + 1))
+    if [ "$2" = "$3" ]; then
+        echo "ok $count - $1"
+    else
+        printf 'not ok %s - %s\n# got: %s\n# wanted: %s\n' "$count" "$1" "$2" "$3"
+        cat "$scratch"/*.err 2>/dev/null | sed 's/^/# /'
+    fi
+}
+scratch=$(mktemp -d)
+export PGDATABASE=shop
+trap 'rm -rf "$scratch"; dropdb --if-exists --force shop' EXIT
+sql() { psql -XAtq -v ON_ERROR_STOP=1 "$@"; }
+
+createdb shop
+sql -c 'create extension pawl'
+sql -f examples/start/letters.sql >/dev/null 2>&1
+is "the lifecycle is that of the page" "$(sql -c "select count(*) from pawl.binding where machine = 'letter'")" 1
+
+# works <language> <command ...>: the worker sends three letters once, and drains when it is told to end.
+works() {
+    local language=$1 deadline=$((SECONDS + 60))
+    shift
+    sql -c "insert into letters (recipient) select '$language ' || n from generate_series(1, 3) n"
+    "$@" >"$scratch/$language" 2>"$scratch/$language.err" &
+    local worker=$!
+    until [ "$(sql -c "select count(*) from letters where state <> 'sent'")" = 0 ] || [ $SECONDS -gt $deadline ]; do
+        sleep 0.05
+    done
+    kill -TERM $worker
+    wait $worker
+    is "$language: the worker drains on SIGTERM" $? 0
+    is "$language: it has sent each letter once" "$(sort "$scratch/$language" | xargs)" \
+        "dear $language 1 dear $language 2 dear $language 3"
+    is "$language: and the log says so" "$(sql -c "select count(distinct subject_id), count(*) from letters_transitions
+        where to_state = 'sent' and subject_id in (select id from letters where recipient like '$language %')")" "3|3"
+}
+if [ -x build/programs/client/example_start ]; then
+    works C++ build/programs/client/example_start
+else
+    echo "# C++: the programs are not built: make programs"
+fi
+works Python env PYTHONPATH=client/python /usr/bin/python3 examples/start/worker.py
+scripts/build-typescript
+mkdir -p "$scratch/program/node_modules"
+cp examples/start/worker.mjs "$scratch/program/"
+ln -s "$PWD/build/clients/typescript" "$scratch/program/node_modules/pawl"
+works TypeScript node "$scratch/program/worker.mjs"
+echo "1..$count"
