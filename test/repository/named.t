@@ -10,7 +10,7 @@ TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 PASSED = re.compile(r'^(?:CHANGELOG\.md|bench/RESULTS\.md|test/conformance/)')
 # Names that are no part of the sources: examples, and what other programs call so.
 OTHERS = {
-    'application/json', 'metadata/customer/email', 'pawl_pawl_dag_steps_defaul_', 'section/file',
+    'application/json', 'bench/SOAK.md', 'metadata/customer/email', 'pawl_pawl_dag_steps_defaul_', 'section/file',
 }
 SOURCES = re.compile(r'^(?:sql/(?!upgrades/)|src/|client/|console/src/|extension/|scripts/|examples/|Makefile)')
 # A path may be given from one of these folders on, and a source or test without its ending.

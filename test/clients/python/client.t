@@ -21,8 +21,8 @@ conninfo = "dbname=%s options='-c search_path=python_client,public -c client_min
 connection = psycopg.connect(conninfo, autocommit=True)
 
 
-def ask(statement, *values):
-    return connection.execute(statement, values).fetchone()[0]
+def ask(statement, *values, on=connection):
+    return on.execute(statement, values).fetchone()[0]
 
 
 with pawl.acting(connection, processor="web", correlation_id="request 17"):
@@ -100,19 +100,19 @@ for number, example in enumerate(examples, 1):
 # Packs. Each worker runs on a thread of its own until its work is done.
 
 
-def until(statement, *values):
+def until(statement, *values, on):
     deadline = time.monotonic() + 30
-    while not ask(statement, *values):
+    while not ask(statement, *values, on=on):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)
     return True
 
 
-def run(worker, statement, *values):
+def run(worker, statement, *values, on=connection):
     thread = threading.Thread(target=worker.run, args=((),), daemon=True)
     thread.start()
-    done = until(statement, *values)
+    done = until(statement, *values, on=on)
     worker.stop()
     thread.join(30)
     ok(done and not thread.is_alive(), "it works, and ends when it is stopped", worker.counts)
@@ -204,5 +204,32 @@ raised(
     pawl.Error,
     lambda: pawl.Worker(conninfo, pawl.Table("docs", success="pay", failure="send")).run(()),
     "a table without owners cannot be worked on",
+)
+
+# In a database of the encoding SQL_ASCII the driver returns bytes for text, unless the worker asks for UTF-8.
+connection.execute("drop database if exists python_ascii")
+connection.execute("create database python_ascii encoding 'SQL_ASCII' locale 'C' template template0")
+ascii_conninfo = "dbname=python_ascii options='-c client_min_messages=error'"
+ascii_database = psycopg.connect(ascii_conninfo, autocommit=True, client_encoding="UTF8")
+for statement in (
+    "create extension pawl",
+    "create table jobs (id integer primary key, state text not null default 'ready', note text, owner text,"
+    " lease timestamptz, token bigint not null default 0)",
+    "select pawl.define('job', 'stateDiagram-v2\n[*] --> ready\nready --> running : start\n"
+    "running --> done : finish\nrunning --> failed : fail\nrunning --> ready : crashed\nclass running owned')",
+    "select pawl.enforce('jobs', 'state', 'job')",
+    "select pawl.enable_log('jobs')",
+    "select pawl.enable_queue('jobs', owner => 'owner', lease => 'lease', token => 'token')",
+    "select pawl.set_claiming('jobs', claim => '{start}', on_expiry => 'crashed')",
+    "insert into jobs (id, note) values (1, 'Åse')",
+):
+    ascii_database.execute(statement)
+worker = pawl.Worker(ascii_conninfo, pawl.Table("jobs", success="finish", failure="fail"))
+worker.on("job", lambda job: {"to": job.context["note"]})
+run(worker, "select state = 'done' from jobs", on=ascii_database)
+equal(
+    ask("select metadata ->> 'to' from jobs_transitions where to_state = 'done'", on=ascii_database),
+    "Åse",
+    "a worker reads and writes text in a database without an encoding",
 )
 end()
