@@ -207,8 +207,8 @@ select set_eq($$select proname from pg_proc
     where pronamespace = 'pawl'::regnamespace and proname !~ '^_' and prorettype <> 'trigger'::regtype
         and has_function_privilege('pawl_test_user', oid, 'execute')$$,
               array['abandon', 'audit_of', 'available', 'backoff', 'base_type', 'channel', 'check', 'child_span',
-                    'claim', 'claim_keys', 'deferred', 'diagram', 'extend_log', 'fire', 'fire_due', 'fire_many',
-                    'fired_by', 'heartbeat', 'history', 'is_transient', 'keep_audit', 'keep_log',
+                    'claim', 'claim_keys', 'deferred', 'diagram', 'diff', 'extend_log', 'fire', 'fire_due',
+                    'fire_many', 'fired_by', 'heartbeat', 'history', 'is_transient', 'keep_audit', 'keep_log',
                     'may_read_events', 'own_relations', 'paths', 'pause', 'policies_are_safe', 'prune_audit',
                     'prune_log', 'raise',
                     'read_as_owner', 'reap', 'restoring', 'resume', 'same_value', 'set_context', 'state_at',
