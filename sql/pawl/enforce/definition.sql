@@ -178,14 +178,14 @@ BEGIN
       FROM regexp_split_to_table(before.definition, E'(?<=\\);)\n') WITH ORDINALITY c(call, n)
      WHERE c.call <> ALL (regexp_split_to_array(present, E'(?<=\\);)\n'));
     IF missing IS NOT NULL THEN
-        RAISE NOTICE USING MESSAGE = format('table %s was bound otherwise before it was released', bound.relation),
-            DETAIL = format('Now it has %s', replace(present, E'\n', ' ')),
-            HINT = E'To make it again what it was:\n' || missing;
+        RAISE NOTICE USING MESSAGE = format('table %s had other policies before it was released', bound.relation),
+            DETAIL = format('The binding is now: %s', replace(present, E'\n', ' ')),
+            HINT = E'To restore them, run:\n' || missing;
     END IF;
 END
 $function$;
 COMMENT ON FUNCTION pawl._compare_released(pawl.binding) IS
-'internal: a notice of what a table had before it was released, and has not now';
+'internal: raises a notice of the policies that a table had before it was released and does not have now';
 
 -- The machines that bindings use, with all their versions up to the newest, because a version is known by its number;
 -- then the calls of a kind of all bindings, because a table can be locked after another.
