@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Optional
@@ -12,6 +13,12 @@ import psycopg
 from .errors import translated
 
 Connection = psycopg.Connection[Any]
+
+
+def json_text(value: object) -> str:
+    """JSON without escapes of letters, which a database of the encoding SQL_ASCII rejects; lone surrogates, which have
+    no encoding, stay escaped."""
+    return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
 def _value(connection: Connection, statement: str, *values: object) -> Any:
@@ -45,7 +52,7 @@ def fire(
     """Fires an event for a row of an enforced table and returns the new state. key: the value of the key; a list for a
     key of several columns. token: the fencing token that the row must have."""
     statement = "SELECT pawl.fire(%s::text::regclass, %s, %s::text, %s::text::jsonb, token => %s::bigint)"
-    notes = None if metadata is None else json.dumps(metadata)
+    notes = None if metadata is None else json_text(metadata)
     return str(_value(connection, statement, relation, key, event, notes, token))
 
 
@@ -66,23 +73,23 @@ def start_task(
         "SELECT pawl_dag.start_task(%s::text, %s::text::jsonb, namespace => %s::text, version => %s::text,"
         " priority => %s::integer, identity_key => %s::text, correlation_id => %s::uuid)::text"
     )
-    values = (name, json.dumps(context or {}), namespace, version, priority, identity_key, correlation_id)
+    values = (name, json_text(context or {}), namespace, version, priority, identity_key, correlation_id)
     return str(_value(connection, statement, *values))
 
 
 def submit_rows(connection: Connection, definition: str, rows: Sequence[dict[str, Any]]) -> str:
     """Submits rows as a bulk operation (pawl_bulk) and returns its id."""
     statement = "SELECT s.operation::text FROM pawl_bulk.submit(%s::text, rows => %s::text::jsonb) s"
-    return str(_value(connection, statement, definition, json.dumps(list(rows))))
+    return str(_value(connection, statement, definition, json_text(list(rows))))
 
 
 def start_flow(connection: Connection, name: str, inputs: Optional[dict[str, Any]] = None) -> str:
     """Starts a flow of a saga (pawl_saga) and returns its id."""
     statement = "SELECT pawl_saga.start(%s::text, %s::text::jsonb)::text"
-    return str(_value(connection, statement, name, json.dumps(inputs or {})))
+    return str(_value(connection, statement, name, json_text(inputs or {})))
 
 
 def signal_flow(connection: Connection, flow: str, signal: str, payload: Any = None) -> str:
     """Sends a signal to a flow and returns its id."""
     statement = "SELECT pawl_saga.signal(%s::uuid, %s::text, %s::text::jsonb)::text"
-    return str(_value(connection, statement, flow, signal, json.dumps(payload)))
+    return str(_value(connection, statement, flow, signal, json_text(payload)))

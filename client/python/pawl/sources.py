@@ -11,6 +11,7 @@ from typing import Any, Optional
 
 import psycopg
 
+from .calls import json_text
 from .errors import Error
 
 Connection = psycopg.Connection[Any]
@@ -92,7 +93,7 @@ class Source:
 
     def report(self, connection: Connection, processor: str, results: Sequence[Result], in_doubt: bool) -> set[Key]:
         """Those of the results that count. A repeated report is accepted again."""
-        reports = json.dumps([self._element(one) for one in results])
+        reports = json_text([self._element(one) for one in results])
         found = connection.execute(self.REPORT, {"processor": processor, "reports": reports})
         keys = {row["key"] for row in found}
         return {one.key for one in results if one.job.key in keys}
@@ -284,7 +285,7 @@ class Table(Source):
             part = [one for one in results if one.outcome == outcome]
             if not part:
                 continue
-            notes = [json.dumps(one.value) if isinstance(one.value, dict) else "{}" for one in part]
+            notes = [json_text(one.value) if isinstance(one.value, dict) else "{}" for one in part]
             same = notes.count(notes[0]) == len(notes)  # then one statement writes all rows
             values = {
                 "keys": [one.job.key for one in part],
