@@ -24,6 +24,10 @@ export function Graph({
     // positions depend on the structure alone, so that nothing moves when a state changes
     const structure = nodes.map((n) => n.id).join() + "|" + edges.map((e) => e.from + ">" + e.to).join();
     const picture = useMemo(() => draw(nodes, edges), [structure]);
+    // a wide level makes the graph high: the first node is shown, not the upper corner
+    const left = Math.min(...picture.nodes.map((n) => n.x));
+    const first = picture.nodes.filter((n) => n.x === left).map((n) => n.y);
+    const begin = (Math.min(...first) + Math.max(...first) + box.height) / 2;
     const now = new Map(nodes.map((n) => [n.id, n]));
     const press = (id: string) => (e: KeyboardEvent) => {
         if (e.key === "Enter" || e.key === " ") {
@@ -32,7 +36,7 @@ export function Graph({
         }
     };
     return (
-        <Zoom label={label} drawn={structure} size={() => picture}>
+        <Zoom label={label} drawn={structure} size={() => picture} begin={begin}>
             <svg viewBox={`0 0 ${picture.width} ${picture.height}`}>
                 {picture.lines.map((l) => (
                     <path

@@ -8,17 +8,22 @@ interface Size {
     height: number;
 }
 
-/** `drawn` changes when the picture inside is another one; `size` tells how large it is at 100 %. */
+/**
+ * `drawn` changes when the picture inside is another one; `size` tells how large it is at 100 %, and `begin` how far
+ * down it begins, for one that is higher than the frame.
+ */
 export function Zoom({
     label,
     drawn,
     size,
+    begin,
     class: kind = "",
     children,
 }: {
     label: string;
     drawn: string | number;
     size: (frame: HTMLElement) => Size | null;
+    begin?: number;
     class?: string;
     children: ComponentChildren;
 }) {
@@ -52,7 +57,9 @@ export function Zoom({
         svg.style.width = whole.width * scale + "px";
         svg.style.height = whole.height * scale + "px";
         around.scrollLeft = middle.x * around.scrollWidth - around.clientWidth / 2;
-        around.scrollTop = middle.y * around.scrollHeight - around.clientHeight / 2;
+        around.scrollTop =
+            (chosen === null && begin !== undefined ? begin * scale : middle.y * around.scrollHeight) -
+            around.clientHeight / 2;
     }, [scale, drawn]);
     const held = useRef<{ x: number; y: number; left: number; top: number } | null>(null);
     const larger = () => choose(stepped(scale, 1));
