@@ -72,7 +72,7 @@ export async function send(method: string, path: string, body?: unknown, more: R
 }
 
 // crypto.randomUUID exists in secure contexts only, and the console may be served over plain HTTP.
-function randomKey(): string {
+export function randomKey(): string {
     const bytes = crypto.getRandomValues(new Uint8Array(16));
     return Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
 }

@@ -184,7 +184,7 @@ export function App() {
     useEffect(() => {
         if (!session) return;
         const ended = new AbortController();
-        void follow(ended.signal);
+        follow(session, ended.signal);
         return () => ended.abort();
     }, [session]);
     if (waiting)

@@ -1,4 +1,5 @@
 // What an action will do: sentences for the dialogs, computed from the data on the screen. Pure.
+import { many } from "./format";
 import type { Bulk, FlowDetail, Step, TaskDetail } from "./types";
 
 export const finished = new Set(["complete", "cancelled", "resolved_manually"]);
@@ -21,10 +22,6 @@ export function names(steps: { name: string }[], most = 5): string {
         .map((s) => s.name)
         .join(", ");
     return steps.length > most ? `${shown} and ${steps.length - most} more` : shown;
-}
-
-function many(n: number, one: string, more = one + "s"): string {
-    return n === 1 ? "1 " + one : `${n} ${more}`;
 }
 
 export function taskEffect(task: TaskDetail, action: TaskAction): Effect {

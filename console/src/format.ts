@@ -60,6 +60,11 @@ export function count(n: number | null | undefined, capped = false): string {
     return n === null || n === undefined ? "–" : grouped.format(n) + (capped ? "+" : "");
 }
 
+/** "1 owner", "3 owners". */
+export function many(n: number, one: string, more = one + "s"): string {
+    return n === 1 ? "1 " + one : `${count(n)} ${more}`;
+}
+
 export function isId(text: string): boolean {
     return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(text);
 }
@@ -151,4 +156,10 @@ export function problemText(error: unknown): string {
             if (typeof e[name] === "string") return e[name] as string;
     }
     return brief(error, 200);
+}
+
+/** The step that an error of a task comes from, if it names one. */
+export function failedStep(error: unknown): string | null {
+    const step = error && typeof error === "object" ? (error as Record<string, unknown>).step : null;
+    return typeof step === "string" ? step : null;
 }

@@ -1,13 +1,27 @@
 // Keeps a page up to date: loads it, and loads it again when the event stream has a state change that concerns it.
 import { createContext } from "preact";
 import { useContext, useEffect, useRef, useState } from "preact/hooks";
-import { send, Problem, token } from "./api";
+import { randomKey, send, Problem, token } from "./api";
+import { share, type Read } from "./shared";
 import { EventParser } from "./sse";
 import type { Session, Transition } from "./types";
 
 export const SessionContext = createContext<Session | null>(null);
 export const useSession = (): Session => useContext(SessionContext)!;
-export const useMay = (): boolean => useSession().scopes.includes("operate");
+/** The operations of the packs that a role may have, by a function that stands for each group. */
+export type Operation =
+    | "pawl_dag.start_task"
+    | "pawl_dag.retry_task"
+    | "pawl_bulk.retry"
+    | "pawl_bulk.signal"
+    | "pawl_saga.suspend"
+    | "pawl_saga.resolve";
+
+/** Whether the token may change anything at all, and its role may execute these functions. */
+export function useMay(operation?: Operation): boolean {
+    const session = useSession();
+    return session.scopes.includes("operate") && (!operation || session.operations.includes(operation));
+}
 
 type Listener = (transition: Transition) => void;
 const listeners = new Set<Listener>();
@@ -33,8 +47,8 @@ export function useConnected(): boolean {
 const pause = (ms: number) => new Promise((done) => setTimeout(done, ms));
 
 /** Reads the event stream until the signal aborts; reconnects after a loss, and continues from the last position. */
-export async function follow(signal: AbortSignal): Promise<void> {
-    let position = "";
+const read: Read = async (from, signal, connected, event) => {
+    let position = from;
     for (let wait = 500; !signal.aborted; wait = Math.min(wait * 2, 15_000)) {
         try {
             const headers: Record<string, string> = { Accept: "text/event-stream" };
@@ -43,24 +57,60 @@ export async function follow(signal: AbortSignal): Promise<void> {
             const reader = response.body!.getReader();
             const decoder = new TextDecoder();
             const parser = new EventParser();
-            setConnected(true);
+            connected(true);
             wait = 500;
             for (let part = await reader.read(); !part.done; part = await reader.read()) {
                 for (const message of parser.feed(decoder.decode(part.value, { stream: true }))) {
                     if (message.id) position = message.id;
-                    if (message.event === "transition" || message.event === "message") tell(message.data);
+                    if (message.event === "transition" || message.event === "message") event(position, message.data);
                 }
             }
         } catch (e) {
             if (e instanceof Problem && (e.status === 401 || e.status === 403 || e.status === 404)) {
-                setConnected(false);
+                connected(false);
                 return;
             }
             if (e instanceof Problem && e.status === 410) position = "";
         }
-        setConnected(false);
+        connected(false);
         if (!signal.aborted) await pause(wait);
     }
+};
+
+/** Learns of state changes until the signal aborts: from this tab's own stream, or from the tab that reads it. */
+export function follow(session: Session, signal: AbortSignal): void {
+    // tabs of other rights must not learn what this one may read
+    const name = JSON.stringify(["pawl", session.database, session.person, session.role, session.scopes]);
+    let ended: AbortController | null = null;
+    let sharing: { check: () => void } | null = null;
+    const begin = () => {
+        ended = new AbortController();
+        sharing = share(
+            new BroadcastChannel(name),
+            randomKey(),
+            read,
+            { connected: setConnected, event: tell, hidden: () => document.hidden },
+            ended.signal,
+        );
+    };
+    const end = () => ended?.abort();
+    const shown = () => {
+        if (!document.hidden) sharing?.check();
+    };
+    // a page that is kept for the way back runs nothing: another tab leads meanwhile
+    const back = (e: PageTransitionEvent) => {
+        if (e.persisted) begin();
+    };
+    addEventListener("pagehide", end);
+    addEventListener("pageshow", back);
+    document.addEventListener("visibilitychange", shown);
+    signal.addEventListener("abort", () => {
+        end();
+        removeEventListener("pagehide", end);
+        removeEventListener("pageshow", back);
+        document.removeEventListener("visibilitychange", shown);
+    });
+    begin();
 }
 
 function tell(data: string): void {

@@ -24,3 +24,20 @@ export function rates(samples: Sample[]): Rate[] {
         .slice(1)
         .map((s, i) => ({ at: s.at, perSecond: ((s.total - samples[i].total) * 1000) / (s.at - samples[i].at) }));
 }
+
+export interface Minute {
+    minute: string;
+    transitions: number;
+    failures: number;
+}
+
+/** Sixty minutes that end now, from those in which something moved. */
+export function lastHour(minutes: Minute[], now: string): Minute[] {
+    const last = Math.floor(Date.parse(now) / 60_000);
+    if (Number.isNaN(last)) return [];
+    const known = new Map(minutes.map((m) => [Math.floor(Date.parse(m.minute) / 60_000), m]));
+    return Array.from({ length: 60 }, (_, i) => {
+        const at = last - 59 + i;
+        return known.get(at) ?? { minute: new Date(at * 60_000).toISOString(), transitions: 0, failures: 0 };
+    });
+}

@@ -1,4 +1,5 @@
 // The shapes that the API answers with, as far as the console reads them.
+import type { Minute } from "./throughput";
 
 export interface Duty {
     name: string;
@@ -16,6 +17,8 @@ export interface Session {
     database: string;
     version: string;
     packs: string[];
+    /** Functions that the role can execute; each stands for a group of operations. */
+    operations: string[];
     daemon?: { healthy: boolean; reason?: string | null; uptime_s?: number; duties?: Duty[] };
 }
 
@@ -32,6 +35,7 @@ export interface Owner {
     relation: string;
     processor: string;
     owned: number;
+    capped?: boolean;
     expired: number;
     next_lease_end: string | null;
 }
@@ -40,11 +44,6 @@ export interface Timer {
     due: number;
     oldest_at?: string | null;
 }
-export interface Minute {
-    minute: string;
-    transitions: number;
-    failures: number;
-}
 export interface Moved {
     relation: string;
     machine: string;
@@ -52,10 +51,13 @@ export interface Moved {
 }
 export interface Rejection {
     sqlstate: string;
-    machine?: string | null;
-    relation?: string | null;
     count: number;
     last_at?: string | null;
+}
+/** Of all clients; null where the server does not count. */
+export interface Rejected {
+    since: string;
+    items: { machine: string | null; sqlstate: string | null; count: number }[];
 }
 export interface Failure {
     kind: "task" | "bulk" | "saga";
@@ -72,6 +74,7 @@ export interface Overview {
     moves: Moved[];
     throughput?: Minute[] | null;
     rejections?: Rejection[] | null;
+    rejected: Rejected | null;
     dead_letters: number | null;
     tasks_open: Record<string, number> | null;
     bulks_open: Bulk[] | null;
@@ -156,6 +159,7 @@ export interface RowHistory {
     state: string | null;
     row: unknown;
     items: Move[];
+    may_fire: boolean;
     available: Available[];
 }
 
@@ -239,6 +243,7 @@ export interface DeadLetter {
     entry_uuid: string;
     task_uuid: string;
     template: string | null;
+    error: unknown;
     original_state: string;
     reason: string;
     dlq_timestamp: string;

@@ -6,7 +6,9 @@ import {
     brief,
     count,
     duration,
+    failedStep,
     isId,
+    many,
     problemText,
     secondsBetween,
     short,
@@ -80,4 +82,15 @@ test("values and errors fit on a line", () => {
     assert.equal(problemText({ message: "card declined", type: "P0001" }), "card declined");
     assert.equal(problemText("busy"), "busy");
     assert.equal(problemText(null), "–");
+});
+
+test("one is not many", () => {
+    assert.equal(many(0, "owner"), "0 owners");
+    assert.equal(many(1, "owner"), "1 owner");
+    assert.equal(many(1234, "match", "matches"), "1,234 matches");
+});
+
+test("an error may name the step that it comes from", () => {
+    assert.equal(failedStep({ message: "declined", step: "pay" }), "pay");
+    for (const error of [null, "declined", { message: "declined" }, { step: 7 }]) assert.equal(failedStep(error), null);
 });

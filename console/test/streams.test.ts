@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { link, parsePlace } from "../src/router";
 import { EventParser } from "../src/sse";
-import { rates, sampled, type Sample } from "../src/throughput";
+import { lastHour, rates, sampled, type Sample } from "../src/throughput";
 import { withQuery } from "../src/api";
 
 const stream = ': hello\r\nid: 7\r\nevent: transition\r\ndata: {"a":\r\ndata: 1}\r\n\r\n\ndata: x\n\nid: 9\n\n';
@@ -55,4 +55,15 @@ test("rates come from totals, and begin anew when these were reset", () => {
     assert.deepEqual(sampled(samples, { at: 6000, total: 3 }), [{ at: 6000, total: 3 }]);
     for (let i = 0; i < 200; ++i) samples = sampled(samples, { at: 10_000 + 1000 * i, total: 600 + i });
     assert.equal(samples.length, 61);
+});
+
+test("the last hour has every minute", () => {
+    const hour = lastHour([{ minute: "2026-11-26T11:58:00Z", transitions: 7, failures: 1 }], "2026-11-26T12:00:30Z");
+    assert.equal(hour.length, 60);
+    assert.deepEqual(
+        hour.slice(-3).map((m) => m.transitions),
+        [7, 0, 0],
+    );
+    assert.equal(hour[0].minute, "2026-11-26T11:01:00.000Z");
+    assert.deepEqual(lastHour([], "no time"), []);
 });

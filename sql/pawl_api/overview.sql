@@ -66,10 +66,7 @@ AS $function$
 BEGIN
     IF to_regclass('pawl_dag.dlq') IS NOT NULL THEN
         RETURN QUERY SELECT jsonb_build_object('kind', 'task', 'id', d.task_uuid, 'name', t.name, 'at', d.dlq_timestamp,
-                'what', coalesce(t.error,
-                    (SELECT s.error FROM pawl_dag.steps s WHERE s.task_uuid = d.task_uuid AND s.state = 'error'
-                        ORDER BY s.last_failure_at DESC NULLS LAST LIMIT 1),
-                                 to_jsonb(d.reason)))
+                'what', coalesce(pawl_api._letter_error(d.task_snapshot), to_jsonb(d.reason)))
             FROM (SELECT x.* FROM pawl_dag.dlq x WHERE x.resolution_status = 'pending'
                 ORDER BY x.task_uuid DESC LIMIT 20) d JOIN pawl_dag.tasks t ON t.task_uuid = d.task_uuid;
     END IF;
@@ -145,13 +142,34 @@ $function$;
 COMMENT ON FUNCTION pawl_api._overview_flows() IS
 'internal: flows that are not done, by state; null where pawl_saga is not installed';
 
+-- From the server's memory, so it includes what other clients attempted, and transactions that were rolled back.
+CREATE FUNCTION pawl_api._overview_rejected() RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    since timestamptz := pawl.counted_since();
+BEGIN
+    IF since IS NULL THEN
+        RETURN NULL;
+    END IF;
+    RETURN jsonb_build_object('since', since, 'items', (
+        SELECT coalesce(jsonb_agg(to_jsonb(r) ORDER BY r.count DESC, r.machine, r.sqlstate), '[]')
+          FROM (SELECT c.machine, c.sqlstate, sum(c.count) AS count FROM pawl.counters() c WHERE c.kind = 'rejection'
+                 GROUP BY c.machine, c.sqlstate ORDER BY 3 DESC LIMIT 100) r));
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._overview_rejected() IS
+'internal: rejected state changes by machine and SQLSTATE; null if pawl is not in shared_preload_libraries';
+
 CREATE FUNCTION pawl_api.overview(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     RETURN jsonb_build_object('at', clock_timestamp(), 'bulks_open', pawl_api._overview_bulks(), 'sagas_open',
-        pawl_api._overview_flows(), 'recent_failures', (SELECT coalesce(jsonb_agg(n.f), '[]') FROM (
+        pawl_api._overview_flows(), 'rejected', pawl_api._overview_rejected(),
+        'recent_failures', (SELECT coalesce(jsonb_agg(n.f), '[]') FROM (
             SELECT x.f FROM (SELECT pawl_api._failed_tasks() AS f UNION ALL SELECT pawl_api._failed_bulks()
                 UNION ALL SELECT pawl_api._failed_flows()) x
              ORDER BY (x.f ->> 'at')::timestamptz DESC NULLS LAST LIMIT 20) n))
@@ -159,8 +177,8 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.overview(jsonb) IS
-'Route: queues, owners, timers, state changes, open tasks, flows and operations, dead letters, latest failures.
-Counts end at 10000 rows.
+'Route: queues, owners, timers, state changes, open tasks, flows and operations, dead letters, latest failures, and
+rejected state changes (rejected: null if pawl is not in shared_preload_libraries). Counts end at 10000 rows.
 q: none. Returns the answer as JSON.
 Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the
 tables.

@@ -111,12 +111,13 @@ BEGIN
     END IF;
     RETURN jsonb_build_object('relation', b.relation::text, 'state_column', b.state_column, 'machine', b.machine, 'key',
         to_jsonb(key), 'row', found_one, 'state', found_one ->> b.state_column,
-        'items', items, 'next', NULL, 'available',
+        'items', items, 'next', NULL, 'may_fire', has_column_privilege(b.relation, b.state_column::text, 'UPDATE'),
+        'available',
         CASE WHEN found_one IS NULL THEN '[]' ELSE pawl_api._available(b, key) END);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.history(jsonb) IS
-'Route: a row, its log entries, and its available events.
+'Route: a row, its log entries, its available events, and whether the role may fire them (may_fire).
 q: relation, key (a JSON array of texts), state_column (omitted: the only one). Returns the answer as JSON.
 Errors: P0002 no such row; 42704 no machine is enforced on the table; 22023 an invalid key. Privileges: pawl_admin,
 pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.

@@ -54,6 +54,19 @@ Errors: P0002 no such template; 0A000 pawl_dag is not installed. Privileges: paw
 pawl_reader; with the rights of the role on the tables.
 Example: SELECT pawl_api.get_template(''{"namespace": "default", "name": "invoice", "version": "1"}'')';
 
+-- The snapshot keeps the error after the task was retried, when its steps have lost it.
+CREATE FUNCTION pawl_api._letter_error(task_snapshot jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT coalesce(nullif(task_snapshot -> 'task' -> 'error', 'null'),
+        (SELECT s -> 'error' || jsonb_build_object('step', s -> 'name')
+           FROM jsonb_array_elements(nullif(task_snapshot -> 'steps', 'null')) WITH ORDINALITY x(s, n)
+          WHERE s ->> 'state' = 'error' AND jsonb_typeof(s -> 'error') = 'object' ORDER BY n LIMIT 1))
+$function$;
+COMMENT ON FUNCTION pawl_api._letter_error(jsonb) IS
+'internal: the error of the task of a dead letter, or of its first failed step, with the name of the step';
+
 CREATE FUNCTION pawl_api.list_dlq(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -66,6 +79,7 @@ BEGIN
     PERFORM pawl_api._need('pawl_dag');
     SELECT jsonb_agg(jsonb_build_object('entry_uuid', d.entry_uuid, 'task_uuid', d.task_uuid,
             'template', (SELECT t.name FROM pawl_dag.tasks t WHERE t.task_uuid = d.task_uuid),
+            'error', pawl_api._letter_error(d.task_snapshot),
             'original_state', d.original_state, 'reason', d.reason, 'dlq_timestamp', d.dlq_timestamp,
             'resolution_status', d.resolution_status, 'resolution_timestamp', d.resolution_timestamp,
             'resolution_notes', d.resolution_notes, 'resolved_by', d.resolved_by)

@@ -29,7 +29,7 @@ SHORT_FILES = {
     'sql/pawl/events/wake.sql': ONE_CONCERN, 'sql/pawl/observe/counters.sql': ONE_CONCERN,
     'src/guard/entry.cpp': ONE_CONCERN,
     'sql/pawl/roles.sql': 'comes before all schemas', 'sql/pawl/work/pauses.sql': 'a table that claims need',
-    'sql/pawl_api/grants.sql': 'comes last', 'sql/pawl_api/session.sql': ONE_CONCERN,
+    'sql/pawl_api/grants.sql': 'comes last',
     'sql/pawl_api/timings.sql': ONE_CONCERN, 'sql/pawl_bulk/grants.sql': 'comes last',
     'sql/pawl_bulk/schema.sql': 'comes first', 'sql/pawl_dag/grants.sql': 'comes last',
     'sql/pawl_dag/schema.sql': 'comes first', 'sql/pawl_dag/step_rights.sql': ONE_CONCERN,

@@ -14,6 +14,9 @@ use Test::More;
 
 my $node = api_cluster('main', qw(pawl_dag pawl_bulk pawl_saga));
 $node->psql('postgres', slurp_file("$FindBin::Bin/console.sql"), on_error_stop => 1, on_error_die => 1);
+# rejections are counted in the server's memory
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'pawl'\n");
+$node->restart;
 my $api = begin_api($node);
 my $worker = begin_program($node, 'pawld', '--shortest-poll-ms', '5', '--longest-poll-ms', '100');
 my $reader = make_token($node, 'pawl_reader', 'rita', '{read}');
@@ -44,6 +47,7 @@ sub page { my ($path) = @_; $browser->run('location.hash = arguments[0]', $path)
 $browser->go("$root/console/");
 $browser->find('input[name=token]');
 picture('sign_in');
+is(join("\n", $browser->inaccessible), '', 'the page to sign in is accessible');
 $browser->type('input[name=token]', 'pawl_wrong');
 $browser->press('Enter');
 ok($browser->sees('HTTP 401'), 'a wrong token is rejected with the reason');
@@ -59,6 +63,31 @@ ok($browser->sees($_), "the overview shows $_")
 	for 'Dead letters', 'Throughput', 'Queues', 'Owners and leases', 'the card was declined', 'healthy';
 ok($browser->sees('live', '.live'), 'and is live');
 picture('overview');
+like($browser->text('.figures'), qr/Rejected state changes\s+0\s/, 'nothing was rejected so far');
+rejected($node, "update shop.tickets set state = 'open' where id = 4", 'PW001', 'a closed ticket stays closed');
+ok($browser->sees(qr/Rejected state changes\s+1\s/, '.figures'), 'a rejection of another client is counted');
+like($browser->text('main'), qr/ticket\s+PW001\s+1\b/, 'by machine and SQLSTATE');
+
+# Tabs: a browser opens six connections at most, and eight tabs share one stream
+my $first = $browser->current_tab;
+my @tabs = ($first, map { $browser->tab("$root/console/") } 1 .. 7);
+for my $n (0 .. $#tabs)
+{
+	$browser->to_tab($tabs[$n]);
+	ok($browser->sees('Throughput') && $browser->sees('live', '.live'),
+		'tab ' . ($n + 1) . ' of eight shows the overview live');
+}
+for (@tabs[0 .. 3])
+{
+	$browser->to_tab($_);
+	$browser->close_tab;
+}
+for (@tabs[4 .. 7])
+{
+	$browser->to_tab($_);
+	ok($browser->sees('live', '.live'), 'a tab is live when the one with the stream was closed');
+	$browser->close_tab unless $_ eq $tabs[-1];
+}
 
 # Machines
 $browser->click('nav a', 'Machines');
@@ -68,6 +97,15 @@ $browser->click('td a', 'ticket');
 $browser->find('.mermaid svg');
 ok($browser->sees('6', '.mermaid'), 'the diagram is drawn, with the rows in each state');
 picture('machine');
+my $size = 'const g = document.querySelector(".graph"), s = g.querySelector("svg").getBoundingClientRect(); '
+	. 'return [Math.round(s.width), g.clientWidth]';
+my ($drawn, $frame) = @{ $browser->run($size) };
+cmp_ok($drawn, '<=', $frame, 'the whole diagram is in its card');
+$browser->click('.tool', 'Larger') for 1 .. 6;
+cmp_ok($browser->run($size)->[0], '>', 3 * $drawn, 'it can be enlarged');
+$browser->run('document.querySelector(".graph").focus()');
+$browser->press('0');
+is($browser->run($size)->[0], $drawn, 'and fits again');
 $node->safe_psql('postgres', q{insert into shop.tickets select g, 'late' from generate_series(100, 120) g});
 ok($browser->sees('27', '.mermaid'), 'rows that come are counted in the picture, unasked');
 page('#/machines/pawl_dag.task');
@@ -99,10 +137,28 @@ becomes(sub { scalar(() = $browser->all('table tbody tr')) }, 2, 'tasks are filt
 $browser->click('td a', 'order');
 $browser->find('.node.bad[data-name=pay]');
 ok($browser->sees('A step has failed: pay'), 'a blocked task says which step failed');
+like($browser->text('.banner'), qr/pay \(the card was declined\)/, 'and with which error');
 $browser->click('.node', 'pay');
 ok($browser->sees('the card was declined', '#step'), 'the step tells its error');
 ok($browser->sees('failure', '#step table'), 'and its audit');
 picture('task_failed');
+
+# A task that is started here
+my $blocked_page = $browser->run('return location.hash');
+page('#/tasks');
+$browser->click('.head button', 'Start a task');
+$browser->run('const t = document.querySelector("dialog textarea"); t.value = "{oops"; '
+	. 't.dispatchEvent(new Event("input", { bubbles: true }))');
+$browser->click('dialog button[type=submit]');
+ok($browser->sees('Not valid JSON', 'dialog'), 'a context that is no JSON is not sent');
+$browser->run('const t = document.querySelector("dialog textarea"); t.value = JSON.stringify({ order: 41 }); '
+	. 't.dispatchEvent(new Event("input", { bubbles: true }))');
+picture('start_task');
+$browser->click('dialog button[type=submit]');
+ok($browser->sees('complete', 'h1'), 'a task that is started in the console runs, and is shown');
+is(one($node, q{select count(*) from pawl_dag.tasks where context ->> 'order' = '41' and state = 'complete'}), 1,
+	'with the context that was typed');
+page($blocked_page);
 
 # Retry: the card is good now
 $node->safe_psql('postgres', 'update shop.card set good = true');
@@ -122,6 +178,9 @@ picture('task_complete');
 # Dead letters
 $browser->click('nav a', 'Dead letters');
 becomes(sub { scalar(() = $browser->all('table tbody tr')) }, 1, 'one task is left among the dead letters');
+ok($browser->sees('pay: the card was declined', 'table'), 'with the step that failed and its error');
+is($browser->run('return document.querySelector(".filters select").selectedOptions[0].textContent'), 'pending',
+	'the filter says what is shown');
 picture('dead_letters');
 
 # By keyboard: the first stop skips the menu; a dialog keeps the focus, and Escape gives it back
@@ -208,6 +267,45 @@ $browser->click('.head button', 'Resume');
 $browser->click('dialog button[type=submit]');
 ok($browser->sees('running', 'h1'), 'the page shows an operation as running after it was resumed');
 
+# Every page by axe-core, light and dark, wide and on a phone
+my $flow = one($node, q{select flow_uuid from pawl_saga.flows where state = 'REVERTED'});
+my $operation = one($node, 'select operation from pawl_bulk.operations');
+my $blocked = one($node, q{select task_uuid from pawl_dag.tasks where state = 'blocked_by_failures'});
+my $pay = one($node, "select step_uuid from pawl_dag.steps where task_uuid = '$blocked' and name = 'pay'");
+my @pages = ([ '', 'Throughput' ], [ 'machines', 'Bound to' ], [ 'machines/ticket', 'Slowest states', '.mermaid svg' ],
+	[ 'row?relation=shop.tickets&key=2', 'Possible transitions' ], [ 'tasks', 'order' ],
+	[ "tasks/$blocked?step=$pay", 'Audit', '.node' ], [ 'dlq', 'declined' ], [ 'bulks', 'devices' ],
+	[ "bulks/$operation?row=7", 'no such plan' ], [ 'flows', 'open end' ], [ "flows/$flow", 'no room', '.node' ],
+	[ 'nowhere', 'no such page' ]);
+for my $width (1400, 390)
+{
+	$browser->devtools('Emulation.setDeviceMetricsOverride', width => $width, height => 900, deviceScaleFactor => 1,
+		mobile => $width < 800 ? JSON::PP::true : JSON::PP::false);
+	for my $theme ('light', 'dark')
+	{
+		$browser->devtools('Emulation.setEmulatedMedia',
+			features => [ { name => 'prefers-color-scheme', value => $theme } ]);
+		for my $page (@pages)
+		{
+			page("#/$page->[0]");
+			$browser->sees($page->[1]);
+			$browser->find($page->[2]) if $page->[2];
+			my $name = ($page->[0] =~ s/[^a-z].*//r || 'overview') . ($page->[0] =~ m{/|row=} ? '_one' : '');
+			is(join("\n", $browser->inaccessible), '', "$name is accessible, $theme and $width wide");
+			cmp_ok($browser->run('return document.documentElement.scrollWidth'), '<=', $width, "$name is not cut off");
+			picture("access_${name}_${theme}_$width");
+		}
+		page('#/tasks/' . $blocked);
+		$browser->click('.head button', 'Cancel');
+		$browser->find('dialog[open]');
+		is(join("\n", $browser->inaccessible), '', "a dialog is accessible, $theme and $width wide");
+		$browser->press('Escape');
+		wait_until(sub { !$browser->all('dialog') }, 'the dialog to close');
+	}
+}
+$browser->devtools('Emulation.clearDeviceMetricsOverride');
+$browser->devtools('Emulation.setEmulatedMedia', features => []);
+
 # In the dark, and on a phone
 $browser->run('const s = document.querySelector(".theme select"); s.value = "dark"; s.dispatchEvent(new '
 	. 'Event("change", { bubbles: true }))');
@@ -252,7 +350,23 @@ $browser->sees('(reads)', 'nav');
 page('#/tasks?state=blocked_by_failures');
 $browser->click('td a', 'order');
 $browser->find('.node.bad[data-name=pay]');
-is(scalar($browser->all('main button')), 0, 'a reader has no buttons');
+is(scalar($browser->all('main button:not(.tool)')), 0, 'a reader has no buttons');
+
+# A token that may operate, of a role that may not
+$browser->click('button', 'Sign out');
+$browser->type('input[name=token]', make_token($node, 'pawl_reader', 'rolf', '{read,operate}'));
+$browser->press('Enter');
+$browser->sees('Throughput');
+page('#/tasks?state=blocked_by_failures');
+$browser->click('td a', 'order');
+$browser->find('.node.bad[data-name=pay]');
+is(scalar($browser->all('main button:not(.tool)')), 0, 'nor has a role without the right');
+page('#/row?relation=shop.tickets&key=1');
+ok($browser->sees('the role may not update the row', 'table'), 'a row says why no event can be fired');
+$browser->click('button', 'Sign out');
+$browser->type('input[name=token]', $reader);
+$browser->press('Enter');
+$browser->sees('(reads)', 'nav');
 
 # A token that is revoked
 $node->safe_psql('postgres', q{update pawl_api.tokens set revoked_at = now() where person = 'rita'});

@@ -60,6 +60,10 @@ my %once = map { $_->{task_uuid} => 1 } @$common;
 is(scalar(keys %once), 4500, 'pages list each task once');
 my ($flows) = whole('/v1/flows?limit=5&name=rare');
 is_deeply([ map { $_->{flow_uuid} } @$flows ], [ $flow ], 'pages of flows list the flow');
+my $overview = ask('GET', '/v1/overview', token => $token)->{json};
+ok(exists $overview->{rejected} && !defined $overview->{rejected},
+	'rejections are not counted, and not 0, where pawl is not preloaded');
+is_deeply(ask('GET', '/v1/session', token => $token)->{json}{operations}, [], 'a reader has no operations');
 is_deeply(ask('GET', '/v1/tasks?limit=5&name=missing&state=complete', token => $token)->{json}{items}, [],
 	'what is not there is not found');
 

@@ -133,6 +133,39 @@ sub press
 	return $self->call('POST', '/actions', { actions => [ { type => 'key', id => 'keys', actions => \@actions } ] });
 }
 
+# Opens a tab as a user does with a link: it has the session of this one. Its handle.
+sub tab
+{
+	my ($self, $address) = @_;
+	my %before = map { $_ => 1 } $self->tabs;
+	$self->run('window.open(arguments[0])', $address);
+	my $new;
+	wait_until(sub { ($new) = grep { !$before{$_} } $self->tabs }, 'a new tab');
+	return $new;
+}
+
+sub tabs { my ($self) = @_; return @{ $self->call('GET', '/window/handles') } }
+sub current_tab { my ($self) = @_; return $self->call('GET', '/window') }
+sub to_tab { my ($self, $handle) = @_; return $self->call('POST', '/window', { handle => $handle }) }
+sub close_tab { my ($self) = @_; return $self->call('DELETE', '/window') }
+
+# What axe-core finds in the page: one line for each rule, with the first elements.
+my $axe;
+sub inaccessible
+{
+	my ($self) = @_;
+	$axe //= do {
+		my $file = "$ENV{PAWL_TOP}/build/programs/client/console/work/node_modules/axe-core/axe.min.js";
+		open(my $in, '<:raw:encoding(UTF-8)', $file) or die "$file: $!";
+		local $/;
+		<$in>
+	};
+	$self->run($axe) unless $self->run('return typeof axe') eq 'object';
+	my $found = $self->run('return axe.run(document).then(r => r.violations.map(v => v.id + ": " + v.nodes.slice(0, 3)'
+			. '.map(n => n.target.join(" ") + " " + n.html.slice(0, 160) + " " + n.failureSummary).join(" | ")))');
+	return @$found;
+}
+
 # What the page has and what the browser said, for a test that dies.
 sub tells
 {

@@ -53,7 +53,7 @@ function Status({ b }: { b: BulkDetail }) {
 }
 
 export function BulkPage({ operation, query }: { operation: string; query: Record<string, string> }) {
-    const may = useMay();
+    const may = useMay("pawl_bulk.retry");
     const path = "/api/bulks/" + segment(operation);
     const concerns = (t: { relation: string; key: unknown }) =>
         t.relation.startsWith("pawl_bulk.") && JSON.stringify(t.key).includes(operation);
@@ -202,7 +202,7 @@ export function BulkPage({ operation, query }: { operation: string; query: Recor
                                                 ),
                                             },
                                             {
-                                                head: "",
+                                                head: "What to do",
                                                 cell: (g) =>
                                                     may && eligible.data?.eligible && g.step_index >= 0 ? (
                                                         <button

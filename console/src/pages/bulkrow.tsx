@@ -90,7 +90,7 @@ export function BulkSignals({
     done: () => void;
     concerns: (t: Transition) => boolean;
 }) {
-    const may = useMay();
+    const may = useMay("pawl_bulk.signal");
     const path = `/api/bulks/${segment(operation)}`;
     const waiting = usePaged<Waiting>(
         path + "/signals/waiting",

@@ -1,14 +1,14 @@
 import { post } from "../api";
 import { useMay } from "../live";
 import { go, link } from "../router";
-import { spoken } from "../format";
+import { failedStep, problemText, spoken } from "../format";
 import type { DeadLetter } from "../types";
 import { useAsk } from "../ui/dialog";
 import { usePaged } from "../ui/paged";
 import { Ago, Choice, Head, Id, More, Show, State, Table } from "../ui/parts";
 
 export function DeadLettersPage({ query }: { query: Record<string, string> }) {
-    const may = useMay();
+    const may = useMay("pawl_dag.retry_task");
     const status = query.status ?? "pending";
     const letters = usePaged<DeadLetter>(
         "/v1/dlq",
@@ -24,9 +24,9 @@ export function DeadLettersPage({ query }: { query: Record<string, string> }) {
                 <Choice
                     label="Status"
                     value={status}
-                    none="pending"
-                    set={(v) => go(link(["dlq"], { status: v || "pending" }), true)}
-                    of={["manually_resolved", "permanently_failed", "cancelled", "all"]}
+                    none={null}
+                    set={(v) => go(link(["dlq"], { status: v }), true)}
+                    of={["pending", "manually_resolved", "permanently_failed", "cancelled", "all"]}
                 />
             </div>
             <Show of={letters.first}>
@@ -43,11 +43,24 @@ export function DeadLettersPage({ query }: { query: Record<string, string> }) {
                                 },
                                 {
                                     head: "Template",
-                                    kind: "grow",
                                     cell: (d) => <a href={link(["tasks", d.task_uuid])}>{d.template ?? "–"}</a>,
                                 },
                                 { head: "Was", cell: (d) => <State s={d.original_state} /> },
-                                { head: "Reason", cell: (d) => spoken(d.reason) },
+                                {
+                                    head: "Problem",
+                                    kind: "grow",
+                                    cell: (d) => (
+                                        <>
+                                            {d.error !== null && (
+                                                <>
+                                                    {failedStep(d.error) && <strong>{failedStep(d.error)}: </strong>}
+                                                    {problemText(d.error)}{" "}
+                                                </>
+                                            )}
+                                            <span class="faint">{spoken(d.reason)}</span>
+                                        </>
+                                    ),
+                                },
                                 { head: "Since", kind: "num", cell: (d) => <Ago t={d.dlq_timestamp} /> },
                                 { head: "Status", cell: (d) => <State s={d.resolution_status} /> },
                                 {

@@ -19,7 +19,8 @@ function note(a: Atom): string {
 const runs = ["run", "suspend", "resume"] as const;
 
 export function FlowPage({ flow: id }: { flow: string }) {
-    const may = useMay();
+    const may = useMay("pawl_saga.suspend");
+    const mayResolve = useMay("pawl_saga.resolve");
     const path = "/v1/flows/" + segment(id);
     const flow = useLive(id, (signal) => get<FlowDetail>(path, {}, signal), {
         concerns: (t) => t.relation.startsWith("pawl_saga.") && JSON.stringify(t.key).includes(id),
@@ -143,9 +144,9 @@ export function FlowPage({ flow: id }: { flow: string }) {
                                             cell: (a) => problemText(a.revert_failure ?? a.failure),
                                         },
                                         {
-                                            head: "",
+                                            head: "What to do",
                                             cell: (a) =>
-                                                may && a.state === "REVERT_FAILURE" ? (
+                                                mayResolve && a.state === "REVERT_FAILURE" ? (
                                                     <span class="pair">
                                                         <button onClick={() => undo(a, "retry_revert")}>
                                                             Undo again…

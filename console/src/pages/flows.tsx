@@ -3,7 +3,7 @@ import { useLive } from "../live";
 import { go, link } from "../router";
 import type { Flow, Job } from "../types";
 import { usePaged } from "../ui/paged";
-import { Ago, Card, Choice, Counts, Head, Id, More, Search, Show, State, Table } from "../ui/parts";
+import { Ago, Card, Choice, Counts, Head, Id, More, Owner, Search, Show, State, Table } from "../ui/parts";
 
 const states = ["PENDING", "RUNNING", "SUSPENDING", "SUSPENDED", "RESUMING", "SUCCESS", "FAILURE", "REVERTED"];
 
@@ -81,7 +81,7 @@ export function FlowsPage({ query }: { query: Record<string, string> }) {
                         columns={[
                             { head: "Job", kind: "grow", cell: (j) => j.name },
                             { head: "State", cell: (j) => <State s={j.state} /> },
-                            { head: "Owner", cell: (j) => j.owner ?? <span class="faint">–</span> },
+                            { head: "Owner", cell: (j) => <Owner name={j.owner} /> },
                             {
                                 head: "Flow",
                                 cell: (j) =>

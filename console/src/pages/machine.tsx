@@ -1,10 +1,10 @@
 import { useMemo } from "preact/hooks";
 import { get, segment, text, type Page } from "../api";
-import { count, duration } from "../format";
+import { absolute, count, duration } from "../format";
 import { useLive } from "../live";
 import { link } from "../router";
 import type { Counts, Machine, Overview, Slow } from "../types";
-import { Ago, Card, Empty, Head, Num, Show, State, Table } from "../ui/parts";
+import { Card, Empty, Head, Num, Show, State, Table } from "../ui/parts";
 import { MachineDiagram } from "../ui/machine";
 
 export function MachinePage({ machine }: { machine: string }) {
@@ -31,7 +31,7 @@ export function MachinePage({ machine }: { machine: string }) {
         concerns: () => false,
         every: 15_000,
     });
-    const rejections = (overview.data?.rejections ?? []).filter((r) => r.machine === machine);
+    const rejected = overview.data?.rejected;
     const totals = useMemo(() => {
         const of = new Map<string, { count: number; capped?: boolean }>();
         for (const binding of counts.data?.items ?? [])
@@ -119,16 +119,30 @@ export function MachinePage({ machine }: { machine: string }) {
                         )}
                     </Show>
                 </Card>
-                <Card title="Rejected state changes" note="seen by this daemon">
-                    <Table
-                        of={rejections}
-                        empty="None."
-                        columns={[
-                            { head: "SQLSTATE", cell: (r) => <code>{r.sqlstate}</code> },
-                            { head: "Times", kind: "num", cell: (r) => count(r.count) },
-                            { head: "Last", kind: "num", cell: (r) => <Ago t={r.last_at} /> },
-                        ]}
-                    />
+                <Card
+                    title="Rejected state changes"
+                    note={rejected ? <>of all clients since {absolute(rejected.since)}</> : undefined}
+                >
+                    <Show of={overview}>
+                        {({ rejected }) =>
+                            rejected ? (
+                                <Table
+                                    of={rejected.items.filter((r) => r.machine === machine)}
+                                    empty="None."
+                                    columns={[
+                                        {
+                                            head: "SQLSTATE",
+                                            kind: "grow",
+                                            cell: (r) => <code>{r.sqlstate ?? "–"}</code>,
+                                        },
+                                        { head: "Times", kind: "num", cell: (r) => count(r.count) },
+                                    ]}
+                                />
+                            ) : (
+                                <Empty>Not counted: pawl is not in shared_preload_libraries.</Empty>
+                            )
+                        }
+                    </Show>
                 </Card>
                 <Card title="Tables">
                     <Table

@@ -22,7 +22,7 @@ export function MachinesPage() {
                             { head: "Machine", cell: (m) => <a href={link(["machines", m.machine])}>{m.machine}</a> },
                             { head: "Version", kind: "num", cell: (m) => m.version },
                             { head: "States", kind: "num", cell: (m) => <Num n={m.states} /> },
-                            { head: "Arrows", kind: "num", cell: (m) => <Num n={m.transitions} /> },
+                            { head: "Transitions", kind: "num", cell: (m) => <Num n={m.transitions} /> },
                             {
                                 head: "Bound to",
                                 kind: "grow",

@@ -1,118 +1,10 @@
 import { get } from "../api";
-import { ago, count, duration, problemText, secondsBetween } from "../format";
-import { useLive, useNow, useSession } from "../live";
-import { rates, sampled, type Sample } from "../throughput";
+import { absolute, count, duration, problemText, secondsBetween } from "../format";
+import { useLive, useSession } from "../live";
 import { link } from "../router";
 import type { Failure, Overview, Owner, Queue, Session } from "../types";
-import { Ago, Bar, Card, Counts, Head, Id, Num, Show, Spark, State, Table } from "../ui/parts";
-
-function Figure({
-    name,
-    value,
-    note,
-    href,
-    bad,
-}: {
-    name: string;
-    value: string;
-    note?: string;
-    href?: string;
-    bad?: boolean;
-}) {
-    const inside = (
-        <>
-            <span class="name">{name}</span>
-            <span class={bad ? "value bad" : "value"}>{value}</span>
-            <span class="note">{note ?? ""}</span>
-        </>
-    );
-    return href ? (
-        <a class="figure" href={href}>
-            {inside}
-        </a>
-    ) : (
-        <div class="figure">{inside}</div>
-    );
-}
-
-function Figures({ of }: { of: Overview }) {
-    const now = useNow();
-    const waiting = of.queues.reduce((n, q) => n + q.depth, 0);
-    const oldest = of.queues
-        .map((q) => q.oldest_at)
-        .filter((t): t is string => !!t)
-        .sort()[0];
-    const expired = of.owners.reduce((n, o) => n + o.expired, 0);
-    const seen = rates(samples).slice(-3);
-    const rate = seen.length > 0 ? seen.reduce((n, r) => n + r.perSecond, 0) / seen.length : null;
-    const rejected = of.rejections?.filter((r) => r.sqlstate.startsWith("PW")).reduce((n, r) => n + r.count, 0) ?? null;
-    return (
-        <div class="figures">
-            <Figure
-                name="Waiting"
-                value={count(
-                    waiting,
-                    of.queues.some((q) => q.capped),
-                )}
-                note={oldest ? "oldest " + ago(oldest, now) : "nothing waits"}
-            />
-            <Figure
-                name="In flight"
-                value={count(of.owners.reduce((n, o) => n + o.owned, 0))}
-                note={expired > 0 ? `${count(expired)} with an expired lease` : `${of.owners.length} owners`}
-                bad={expired > 0}
-            />
-            {rate !== null && <Figure name="State changes a second" value={count(rate)} note="just now" />}
-            {of.dead_letters !== null && (
-                <Figure
-                    name="Dead letters"
-                    value={count(of.dead_letters)}
-                    note={of.dead_letters > 0 ? "need a decision" : "none"}
-                    href={link(["dlq"])}
-                    bad={of.dead_letters > 0}
-                />
-            )}
-            {rejected !== null && (
-                <Figure
-                    name="Rejected state changes"
-                    value={count(rejected)}
-                    note="seen by this daemon"
-                    bad={rejected > 0}
-                />
-            )}
-        </div>
-    );
-}
-
-function Throughput({ of }: { of: Overview }) {
-    const seen = rates(samples);
-    const empty = Array.from({ length: Math.max(0, 60 - seen.length) }, () => ({ value: 0, bad: 0, title: "" }));
-    const bars = [
-        ...empty,
-        ...seen.map((r) => ({
-            value: r.perSecond,
-            bad: 0,
-            title: `${new Date(r.at).toLocaleTimeString()}: ${count(r.perSecond)} state changes a second`,
-        })),
-    ];
-    const most = Math.max(0, ...seen.map((r) => r.perSecond));
-    return (
-        <Card
-            title="Throughput"
-            note={`state changes a second since this page was opened${most > 0 ? `; at most ${count(most)}` : ""}`}
-        >
-            <Spark of={bars} label={`State changes a second, the newest at the right; at most ${count(most)}`} />
-            <p class="faint">
-                {of.moves
-                    .filter((m) => m.total > 0)
-                    .sort((a, b) => b.total - a.total)
-                    .slice(0, 4)
-                    .map((m) => `${m.relation} ${count(m.total)}`)
-                    .join(" · ") || "No state has changed yet."}
-            </p>
-        </Card>
-    );
-}
+import { Ago, Bar, Card, Counts, Head, Id, Num, Owner as OwnerName, Show, State, Table } from "../ui/parts";
+import { Figures, remember, Throughput } from "./figures";
 
 function Queues({ of }: { of: Queue[] }) {
     return (
@@ -149,9 +41,9 @@ function Owners({ of }: { of: Owner[] }) {
                 empty="No row has an owner."
                 rowKey={(o) => o.relation + " " + o.processor}
                 columns={[
-                    { head: "Owner", kind: "grow", cell: (o) => <span class="mono">{o.processor}</span> },
+                    { head: "Owner", kind: "grow", cell: (o) => <OwnerName name={o.processor} /> },
                     { head: "Table", cell: (o) => o.relation },
-                    { head: "Rows", kind: "num", cell: (o) => <Num n={o.owned} /> },
+                    { head: "In flight", kind: "num", cell: (o) => <Num n={o.owned} capped={o.capped} /> },
                     {
                         head: "Expired",
                         kind: "num",
@@ -251,12 +143,9 @@ function Daemon({ session }: { session: Session }) {
     );
 }
 
-// Kept while the tab is open, also when another page is shown.
-let samples: Sample[] = [];
-
 async function load(signal: AbortSignal): Promise<Overview> {
     const overview = await get<Overview>("/v1/overview", {}, signal);
-    samples = sampled(samples, { at: Date.parse(overview.at), total: overview.moves.reduce((n, m) => n + m.total, 0) });
+    remember(overview);
     return overview;
 }
 
@@ -350,13 +239,16 @@ export function OverviewPage() {
                             <Queues of={o.queues} />
                             <Failures of={o.recent_failures ?? []} />
                             <Owners of={o.owners} />
-                            {o.rejections && o.rejections.length > 0 && (
-                                <Card title="Rejected state changes" wide note="seen by this daemon">
+                            {o.rejected && o.rejected.items.length > 0 && (
+                                <Card
+                                    title="Rejected state changes"
+                                    wide
+                                    note={<>of all clients since {absolute(o.rejected.since)}</>}
+                                >
                                     <Table
-                                        of={o.rejections}
+                                        of={o.rejected.items}
                                         empty=""
                                         columns={[
-                                            { head: "SQLSTATE", cell: (r) => <code>{r.sqlstate}</code> },
                                             {
                                                 head: "Machine",
                                                 kind: "grow",
@@ -364,9 +256,22 @@ export function OverviewPage() {
                                                     r.machine ? (
                                                         <a href={link(["machines", r.machine])}>{r.machine}</a>
                                                     ) : (
-                                                        <span class="faint">–</span>
+                                                        <span class="faint">others, beyond pawl.counter_slots</span>
                                                     ),
                                             },
+                                            { head: "SQLSTATE", cell: (r) => <code>{r.sqlstate ?? "–"}</code> },
+                                            { head: "Times", kind: "num", cell: (r) => <Num n={r.count} /> },
+                                        ]}
+                                    />
+                                </Card>
+                            )}
+                            {o.rejections && o.rejections.length > 0 && (
+                                <Card title="Errors of requests" wide note="of clients of this daemon since it started">
+                                    <Table
+                                        of={o.rejections}
+                                        empty=""
+                                        columns={[
+                                            { head: "SQLSTATE", kind: "grow", cell: (r) => <code>{r.sqlstate}</code> },
                                             { head: "Times", kind: "num", cell: (r) => <Num n={r.count} /> },
                                             { head: "Last", kind: "num", cell: (r) => <Ago t={r.last_at} /> },
                                         ]}

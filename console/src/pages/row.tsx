@@ -93,7 +93,7 @@ function Found({ relation, rowKey }: { relation: string; rowKey: string }) {
                                     head: "Now",
                                     cell: (a) =>
                                         a.allowed ? (
-                                            may ? (
+                                            may && r.may_fire ? (
                                                 <button
                                                     onClick={() =>
                                                         ask({
@@ -120,7 +120,9 @@ function Found({ relation, rowKey }: { relation: string; rowKey: string }) {
                                                     Fire…
                                                 </button>
                                             ) : (
-                                                "allowed"
+                                                <span class="faint">
+                                                    {may ? "the role may not update the row" : "allowed"}
+                                                </span>
                                             )
                                         ) : (
                                             <span class="faint">

@@ -4,7 +4,7 @@ import { duration, problemText } from "../format";
 import { useLive } from "../live";
 import { link } from "../router";
 import type { Audit, Step, TaskDetail, WholeStep } from "../types";
-import { Ago, Card, Facts, Id, Json, Show, State, Table } from "../ui/parts";
+import { Ago, Card, Facts, Json, Owner, Show, State, Table } from "../ui/parts";
 import { Timeline } from "../ui/timeline";
 
 const verbs: Record<StepAction, string> = {
@@ -73,7 +73,7 @@ export function StepCard({
                         ["Last try", <Ago t={step.last_attempted_at} />],
                         ["Took", duration(took)],
                         ["Next try", <Ago t={step.next_retry_at} />],
-                        ["Owner", step.worker ? <Id id={step.worker} /> : "–"],
+                        ["Owner", <Owner name={step.worker} />],
                         ["Lease ends", <Ago t={step.lease_until} />],
                         ["Result", <Json value={step.result} label="result" open />],
                         ["Error", <Json value={step.error} label="error" />],
@@ -97,7 +97,7 @@ export function StepCard({
                                             </span>
                                         ),
                                     },
-                                    { head: "Worker", cell: (a) => (a.worker ? <Id id={a.worker} /> : "–") },
+                                    { head: "Worker", cell: (a) => <Owner name={a.worker} /> },
                                     {
                                         head: "Took",
                                         kind: "num",
@@ -109,7 +109,7 @@ export function StepCard({
                             />
                         )}
                     </Show>
-                    <h3>Moves</h3>
+                    <h3>State changes</h3>
                     <Show of={whole}>{({ transitions }) => <Timeline of={transitions} />}</Show>
                 </div>
             </div>

@@ -1,12 +1,12 @@
 import { get, post, segment, type Page } from "../api";
-import { duration, secondsBetween, spoken } from "../format";
+import { duration, problemText, secondsBetween, spoken } from "../format";
 import { stepEffect, taskEffect, type StepAction, type TaskAction } from "../effects";
 import { useLive, useMay, useNow } from "../live";
 import { go, link } from "../router";
 import type { Execution, Move, Step, TaskDetail, Timing } from "../types";
 import { useAsk, type Ask } from "../ui/dialog";
 import { Graph } from "../ui/graph";
-import { Ago, Bar, Card, Empty, Facts, Head, Id, Json, Show, State, Table, Trouble } from "../ui/parts";
+import { Ago, Bar, Card, Empty, Facts, Head, Json, Owner, Show, State, Table, Trouble } from "../ui/parts";
 import { Timeline } from "../ui/timeline";
 import { StepCard } from "./step";
 
@@ -78,7 +78,7 @@ function StepTable({ task, timings }: { task: TaskDetail; timings: Timings }) {
                     { head: "Tries", kind: "num", cell: (s) => `${s.attempts}/${s.max_attempts}` },
                     { head: "Took", kind: "num", cell: (s) => duration(seconds(timings.get(s.step_uuid), now)) },
                     { head: "Handler", cell: (s) => <code>{s.handler}</code> },
-                    { head: "Owner", cell: (s) => (s.worker ? <Id id={s.worker} /> : <span class="faint">–</span>) },
+                    { head: "Owner", cell: (s) => <Owner name={s.worker} /> },
                 ]}
             />
         </Card>
@@ -86,7 +86,7 @@ function StepTable({ task, timings }: { task: TaskDetail; timings: Timings }) {
 }
 
 export function TaskPage({ task: id, step: chosen }: { task: string; step: string | null }) {
-    const may = useMay();
+    const may = useMay("pawl_dag.retry_task");
     const path = "/v1/tasks/" + segment(id);
     const task = useLive(id, (signal) => get<TaskDetail>(path, {}, signal), {
         concerns: (t) => t.relation.startsWith("pawl_dag.") && JSON.stringify(t.key).includes(id),
@@ -169,6 +169,7 @@ export function TaskPage({ task: id, step: chosen }: { task: string; step: strin
                                     <>
                                         {i > 0 && ", "}
                                         <a href={link(["tasks", id], { step: s.step_uuid })}>{s.name}</a>
+                                        {s.error !== null && <> ({problemText(s.error)})</>}
                                     </>
                                 ))}
                                 .{execution.data && <> Recommended: {spoken(execution.data.recommended_action)}.</>}

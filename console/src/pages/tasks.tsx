@@ -1,9 +1,10 @@
-import { useMemo } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { get, type Page } from "../api";
 import { duration, isId, secondsBetween } from "../format";
-import { useLive, useNow } from "../live";
+import { useLive, useMay, useNow } from "../live";
 import { go, link } from "../router";
 import type { Task, Template } from "../types";
+import { StartDialog } from "./start";
 import { usePaged } from "../ui/paged";
 import { Ago, Bar, Choice, Head, Id, More, Search, Show, State, Table } from "../ui/parts";
 
@@ -43,9 +44,24 @@ export function TasksPage({ query }: { query: Record<string, string> }) {
     );
     const names = [...new Set((templates.data?.items ?? []).map((t) => t.name))].sort();
     const now = useNow();
+    const mayStart = useMay("pawl_dag.start_task");
+    const [starting, setStarting] = useState(false);
     return (
         <>
-            <Head title="Tasks" />
+            <Head title="Tasks">
+                {mayStart && (templates.data?.items.length ?? 0) > 0 && (
+                    <button class="primary" onClick={() => setStarting(true)}>
+                        Start a task…
+                    </button>
+                )}
+            </Head>
+            {starting && (
+                <StartDialog
+                    templates={templates.data?.items ?? []}
+                    chosen={template}
+                    close={() => setStarting(false)}
+                />
+            )}
             <div class="filters" role="search">
                 <Choice label="State" value={state} set={(v) => change({ state: v })} of={states} />
                 <Choice

@@ -1,7 +1,8 @@
 // The steps of a workflow, or the atoms of a flow, as boxes and lines.
-import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { box, draw, type Edge, type Node } from "../dag";
 import { spoken, tone } from "../format";
+import { Zoom } from "./zoom";
 
 function cut(text: string, most: number): string {
     return text.length > most ? text.slice(0, most - 1) + "…" : text;
@@ -23,15 +24,10 @@ export function Graph({
     // positions depend on the structure alone, so that nothing moves when a state changes
     const structure = nodes.map((n) => n.id).join() + "|" + edges.map((e) => e.from + ">" + e.to).join();
     const picture = useMemo(() => draw(nodes, edges), [structure]);
-    // a wide level makes the graph high: scroll to the first node, not to the upper corner
-    const frame = useRef<HTMLDivElement>(null);
-    useLayoutEffect(() => {
-        const left = Math.min(...picture.nodes.map((n) => n.x));
-        const first = picture.nodes.filter((n) => n.x === left).map((n) => n.y);
-        if (frame.current && first.length > 0)
-            frame.current.scrollTop =
-                (Math.min(...first) + Math.max(...first) + box.height - frame.current.clientHeight) / 2;
-    }, [structure]);
+    // a wide level makes the graph high: the first node is shown, not the upper corner
+    const left = Math.min(...picture.nodes.map((n) => n.x));
+    const first = picture.nodes.filter((n) => n.x === left).map((n) => n.y);
+    const begin = (Math.min(...first) + Math.max(...first) + box.height) / 2;
     const now = new Map(nodes.map((n) => [n.id, n]));
     const press = (id: string) => (e: KeyboardEvent) => {
         if (e.key === "Enter" || e.key === " ") {
@@ -40,14 +36,8 @@ export function Graph({
         }
     };
     return (
-        <div class="graph" ref={frame} tabIndex={choose ? undefined : 0}>
-            <svg
-                width={picture.width}
-                height={picture.height}
-                viewBox={`0 0 ${picture.width} ${picture.height}`}
-                role="group"
-                aria-label={label}
-            >
+        <Zoom label={label} drawn={structure} size={() => picture} begin={begin}>
+            <svg viewBox={`0 0 ${picture.width} ${picture.height}`}>
                 {picture.lines.map((l) => (
                     <path
                         key={l.from + l.to}
@@ -73,9 +63,8 @@ export function Graph({
                                       onKeyDown: press(id),
                                   }
                                 : {})}
-                            aria-label={`${n.label}: ${spoken(n.state)}${n.note ? ", " + n.note : ""}`}
                         >
-                            <title>{n.label + "\n" + n.state}</title>
+                            <title>{`${n.label}: ${spoken(n.state)}${n.note ? ", " + n.note : ""}`}</title>
                             <rect width={box.width} height={box.height} rx="6" />
                             <rect class="edge" width="4" height={box.height} rx="2" />
                             <text x="14" y="19">
@@ -88,6 +77,6 @@ export function Graph({
                     );
                 })}
             </svg>
-        </div>
+        </Zoom>
     );
 }

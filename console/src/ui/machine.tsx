@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { count } from "../format";
 import { useDark } from "../theme";
 import { Trouble } from "./parts";
+import { Zoom } from "./zoom";
 
 let rendered = 0;
 
@@ -63,15 +64,8 @@ function badges(root: SVGElement, counts: Map<string, { count: number; capped?: 
     }
 }
 
-/** Scales the diagram to a readable size; a larger one scrolls, starting in the middle. */
-function readable(around: HTMLElement): void {
-    const svg = around.querySelector("svg")!;
-    const { width, height } = svg.viewBox.baseVal;
-    const scale = Math.min(1, Math.max(0.75, around.clientWidth / width));
-    svg.style.maxWidth = "none";
-    svg.setAttribute("width", String(width * scale));
-    svg.setAttribute("height", String(height * scale));
-    around.scrollLeft = (around.scrollWidth - around.clientWidth) / 2;
+function sizeOf(frame: HTMLElement): { width: number; height: number } | null {
+    return frame.querySelector("svg")?.viewBox.baseVal ?? null;
 }
 
 export function MachineDiagram({
@@ -93,7 +87,10 @@ export function MachineDiagram({
             (svg) => {
                 if (!current || !ref.current) return;
                 ref.current.innerHTML = svg;
-                readable(ref.current);
+                const picture = ref.current.querySelector("svg")!;
+                picture.removeAttribute("aria-roledescription");
+                picture.setAttribute("role", "img");
+                picture.setAttribute("aria-label", label);
                 setError(null);
                 setDrawn((n) => n + 1);
             },
@@ -110,7 +107,9 @@ export function MachineDiagram({
     return (
         <>
             {error !== null && <Trouble error={error} />}
-            <div class="graph mermaid" ref={ref} role="img" aria-label={label} tabIndex={0} />
+            <Zoom label={label} drawn={drawn} size={sizeOf}>
+                <div class="mermaid" ref={ref} />
+            </Zoom>
             <details class="json">
                 <summary>Text of the diagram</summary>
                 <pre tabIndex={0}>{text}</pre>

@@ -2,7 +2,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Problem } from "../api";
-import { absolute, ago, brief, count, short, spoken, tone } from "../format";
+import { absolute, ago, brief, count, isId, short, spoken, tone } from "../format";
 import { useNow, type Loaded } from "../live";
 
 export function State({ s, tags }: { s: string | null | undefined; tags?: string[] }) {
@@ -32,6 +32,18 @@ export function Id({ id, href }: { id: string; href?: string }) {
         <span class="mono" title={id}>
             {short(id)}
         </span>
+    );
+}
+
+/** A processor: the id of a worker is shortened, a name is not. */
+export function Owner({ name }: { name: string | null | undefined }) {
+    if (!name) return <span class="faint">–</span>;
+    return isId(name) ? (
+        <span title={name}>
+            worker <span class="mono">{short(name)}</span>
+        </span>
+    ) : (
+        <span class="mono">{name}</span>
     );
 }
 
@@ -168,7 +180,7 @@ export function Table<T>({
                         <tr key={rowKey ? rowKey(row) : i}>
                             {columns.map((c) => (
                                 <td class={c.kind} data-head={c.head} key={c.head}>
-                                    {c.cell(row)}
+                                    <div>{c.cell(row)}</div>
                                 </td>
                             ))}
                         </tr>
@@ -331,14 +343,15 @@ export function Choice({
     value: string;
     set: (v: string) => void;
     of: (string | [string, string])[];
-    none?: string;
+    /** What an empty value is called; null: a value is always chosen. */
+    none?: string | null;
 }) {
     const change: JSX.GenericEventHandler<HTMLSelectElement> = (e) => set(e.currentTarget.value);
     return (
         <label class="field">
             <span>{label}</span>
             <select value={value} onChange={change}>
-                <option value="">{none}</option>
+                {none !== null && <option value="">{none}</option>}
                 {of.map((o) => {
                     const [v, words] = typeof o === "string" ? [o, spoken(o)] : o;
                     return (

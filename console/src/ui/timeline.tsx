@@ -1,7 +1,7 @@
 // State changes of one row, the newest first.
 import { secondsBetween, duration } from "../format";
 import type { Move } from "../types";
-import { Ago, Empty, Json, State } from "./parts";
+import { Ago, Empty, Json, Owner, State } from "./parts";
 
 export function Timeline({ of }: { of: Move[] }) {
     if (of.length === 0) return <Empty>The log has no entries.</Empty>;
@@ -18,20 +18,16 @@ export function Timeline({ of }: { of: Move[] }) {
                         </div>
                         <div class="what">
                             {m.from_state ? <State s={m.from_state} /> : <span class="faint">new</span>}
-                            <span class="arrow" aria-label="to">
+                            <span class="arrow" aria-hidden="true">
                                 →
                             </span>
+                            <span class="hidden">to</span>
                             {m.to_state ? <State s={m.to_state} /> : <span class="faint">deleted</span>}
                             {m.event && <code>{m.event}</code>}
                             {stayed !== null && <span class="faint">stayed {duration(stayed)}</span>}
                         </div>
                         <div class="who">
-                            {m.actor && <span>{m.actor}</span>}{" "}
-                            {m.processor && (
-                                <span class="mono" title={m.processor}>
-                                    {m.processor}
-                                </span>
-                            )}
+                            {m.actor && <span>{m.actor}</span>} {m.processor && <Owner name={m.processor} />}
                             {m.metadata !== null && m.metadata !== undefined && (
                                 <Json value={m.metadata} label="metadata" />
                             )}
