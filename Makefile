@@ -71,6 +71,10 @@ psql: build ## psql on a private, throw-away PostgreSQL that has pawl installed
 benchdeps:
 	@scripts/install-packages bench
 
+# Servers, drivers and files have one encoding, and messages one language, whatever the caller's locale is.
+test: export LANG := C.UTF-8
+test: export LC_ALL := C.UTF-8
+test: export LANGUAGE :=
 test: deps build programs ## every test; ONLY="unit pgtap ..." some sections, TESTS="claims ..." some tests (test/README.md); closes with "N passed, N failed"
 	@scripts/private-postgres run --memory scripts/run-tests $(ONLY)
 
