@@ -16,8 +16,10 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.log_upkeep TO pawl_admin;
 GRANT SELECT ON pawl.log_upkeep TO pawl_operator, pawl_worker, pawl_reader;
 GRANT SELECT ON pawl.queue_depth, pawl.owners, pawl.timers TO PUBLIC, pawl_admin, pawl_operator, pawl_worker,
     pawl_reader;
-GRANT SELECT ON pawl.audit_binding, pawl.pruned_log, pawl.pruned_audit, pawl.validation, pawl.released
-    TO PUBLIC;
+GRANT SELECT ON pawl.audit_binding, pawl.pruned_log, pawl.pruned_audit, pawl.released TO PUBLIC;
+-- all but the position, which is the key of a row
+GRANT SELECT (relation, state_column, member, checked, begun, illegal, done) ON pawl.validation TO PUBLIC;
+GRANT SELECT ON pawl._validation_positions TO PUBLIC;
 GRANT SELECT ON pawl.audit_binding TO pawl_admin;
 -- what a dump contains; a trigger lets a role load bindings only of its own tables
 GRANT USAGE ON SCHEMA pawl TO pawl_restore;

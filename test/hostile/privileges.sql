@@ -118,6 +118,7 @@ select is_empty($$select f.signature from granted g join function f using (oid) 
                 'and no SECURITY DEFINER function of any extension');
 
 -- Tables.
+\set public_texts '{}'
 create temp view right_on as
 select c.oid, e.extname::text as extension, c.oid::regclass::text as relation,
        case a.grantee when 0 then 'public' else a.grantee::regrole::text end as role, a.privilege_type as privilege
@@ -134,6 +135,39 @@ select is_empty($$select relation, role, privilege from right_on
                     and not (role = 'public' and privilege = 'INSERT'
                         and relation in ('pawl.paused', 'pawl.log_upkeep'))$$,
                 'readers read; anyone may only ask for a pause, or say how long a log is kept, which triggers check');
+-- What may hold values of users' rows is not for all: each text that PUBLIC can read is one that definitions consist of.
+select set_eq($$select c.relname || '.' || a.attname from pg_class c
+    join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    join pg_type t on t.oid = a.atttypid
+   where c.relnamespace = 'pawl'::regnamespace and c.relkind in ('r', 'p')
+     and (t.typcategory = 'S' or t.typname in ('_text', 'json', 'jsonb', '_jsonb'))
+     and exists (select from (select c.relacl union all select a.attacl) l(acl), aclexplode(l.acl) g
+                  where g.grantee = 0 and g.privilege_type = 'SELECT')$$,
+    :'public_texts'::text[], 'no other text of a table is for all to read');
+create role privileges_stranger;
+create table of_keys (secret text primary key, state text not null);
+insert into of_keys values ('key 1', 'open'), ('key 2', 'open');
+select from pawl.define('of_keys', $$stateDiagram-v2
+    [*] --> open
+    open --> done : finish$$) \g /dev/null
+select from pawl.enforce('of_keys', 'state', 'of_keys', validate => false) \g /dev/null
+select from pawl.validate('of_keys', batch => 1) \g /dev/null
+set role privileges_stranger;
+select throws_ok('select position from pawl.validation', '42501', null,
+    'the key of a row that is validated is not for all to read');
+select is_empty('select * from pawl._validation_positions', 'nor by the view of those who own the table');
+select is((select checked from pawl.validation where relation = 'of_keys'::regclass), 1::bigint, 'but the count is');
+reset role;
+grant create on schema public to privileges_stranger;
+alter table of_keys owner to privileges_stranger;
+set role privileges_stranger;
+select is((select array_agg(position::text) from pawl._validation_positions), '{"{\"key 1\"}"}',
+    'its owner sees where validation goes on');
+select is((select checked from pawl.validate('of_keys', batch => 1)), 1::bigint, 'and goes on');
+reset role;
+drop owned by privileges_stranger cascade;
+drop role privileges_stranger;
+
 -- UPDATE or DELETE of a whole table is also the right to LOCK it.
 select is_empty($$select relation, role, privilege from right_on
         where role = 'pawl_worker' and privilege in ('UPDATE', 'DELETE') order by 1, 2, 3$$,

@@ -204,5 +204,43 @@ PostgreSQL::Test::Utils::append_to_file("$pulled/job.mmd", '%% mine');
 is((command($node, 'pull', $pulled))[1], 2, 'a file that was changed is not written over');
 sound($node, 'after all changes by files');
 
+# A large table is guarded at once and validated afterwards
+$node->safe_psql('postgres', <<'SQL');
+create table parcels (id integer primary key, state text not null, owner text, lease timestamptz,
+    token bigint not null default 0);
+insert into parcels select g, case g when 1 then 'unheard of' else 'ready' end from generate_series(1, 5) g;
+SQL
+my $online = folder_with('parcel.mmd' => orders_diagram(<<'YAML', $jobs_body =~ s/^    running --> ready : fail\n//mr));
+pawl:
+  machine: parcel
+  tables:
+    - table: parcels
+      column: state
+      validate: false
+      log: true
+      queue: {owner: owner, lease: lease, token: token}
+YAML
+$plan = json_of($node, 'plan', $online);
+is(scalar(grep { $_->{reads_table} } @{ $plan->{steps} }), 0, 'with validate: false no step reads the table');
+is_deeply($plan->{problems}, [], 'and rows of unknown states are no problem yet');
+my $advice = q{validated: call pawl.validate_all('public.parcels', 'state')};
+like($plan->{notes}[0], qr/^the rows .* will not be \Q$advice\E/, 'the plan names the call that comes afterwards');
+($text, $status, $err) = command($node, 'apply', $online);
+is($status, 0, 'the plan is applied') or diag("$text$err");
+rejected($node, q{update parcels set state = 'done' where id = 2}, 'PW001', 'what is written is guarded at once');
+is(one($node, 'select count(*) from parcels_transitions'), '0', 'and no row was read');
+($text, $status) = command($node, 'plan', '--exit-code', $online);
+is($status, 0, 'a binding that is not validated yet is as the file says');
+like($text, qr/are not yet \Q$advice\E/, 'and the plan still names the call');
+my $online_pulled = PostgreSQL::Test::Utils::tempdir() . '/online';
+command($node, 'pull', $online_pulled);
+like(PostgreSQL::Test::Utils::slurp_file("$online_pulled/parcel.mmd"), qr/validate: false/, 'pull says it, too');
+rejected($node, q{call pawl.validate_all('parcels', 'state')}, 'PW008', 'the row of an unknown state is found then');
+$node->safe_psql('postgres', q{delete from parcels where id = 1; call pawl.validate_all('parcels', 'state')});
+is(one($node, 'select count(*) from parcels_transitions'), '4', 'validated rows begin their log');
+unlike(scalar command($node, 'plan', '--exit-code', $online), qr/validate_all|validate: /,
+	'a validated binding is as the file says, and nothing is advised');
+sound($node, 'after rows were validated');
+
 no_crash($node);
 done_testing();

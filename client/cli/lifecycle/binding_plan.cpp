@@ -53,12 +53,21 @@ Settings wanted_settings(const TableEntry& entry, const PresentTable& table, con
     return wanted;
 }
 
+void note_not_validated(PlanContext& context, const std::string& table, const std::string& column,
+                        const std::string& when) {
+    context.plan.notes.push_back("the rows that " + table + " had before " + when +
+                                 " validated: call pawl.validate_all(" + literal(table) + ", " + literal(column) + ")");
+}
+
 void plan_new(PlanContext& context, const TableEntry& entry, const PresentTable& table) {
     Settings now = initial_settings();
     now["key"] = table.default_key;
     const Settings wanted = wanted_settings(entry, table, now);
     const std::vector<std::string> states = atomic_states(context.lifecycle.compiled);
-    if (table.readable) {
+    const bool validates = wanted.at("validate") == true;
+    if (!validates) {
+        note_not_validated(context, table.name, entry.column, "will not be");
+    } else if (table.readable) {
         const auto strange = count_other_states(context.transaction, table.name, entry.column, states);
         if (!strange.empty())
             context.plan.problems.push_back(located(context.lifecycle, entry.where) + "table " + table.name +
@@ -80,8 +89,8 @@ void plan_new(PlanContext& context, const TableEntry& entry, const PresentTable&
     }
     step.sql += ")";
     step.locks.push_back({table.name, "SHARE ROW EXCLUSIVE"});
-    step.reads_table = true;
-    if (table.estimated_rows > 0) step.details.push_back("checks about " + rows_text(table.estimated_rows));
+    step.reads_table = validates;
+    if (validates && table.estimated_rows > 0) step.details.push_back("checks about " + rows_text(table.estimated_rows));
     context.plan.steps.push_back(std::move(step));
     plan_setting(context, entry, table.name, wanted, now);
 }
@@ -162,7 +171,9 @@ void plan_present(PlanContext& context, const TableEntry& entry, const PresentTa
     const bool upgrading = binding.version != to_version;
     const std::size_t steps = context.plan.steps.size();
     Settings now = binding.settings;
-    const Settings wanted = wanted_settings(entry, table, now);
+    Settings wanted = wanted_settings(entry, table, now);
+    wanted["validate"] = now.at("validate");  // how a binding begins; pawl.validate ends it
+    if (now.at("validate") == false) note_not_validated(context, table.name, entry.column, "are not yet");
     plan_weakening(context, entry, table.name, upgrading, wanted, now);
     if (upgrading) plan_upgrade(context, table, binding, to_version);
     plan_setting(context, entry, table.name, wanted, now);

@@ -18,6 +18,7 @@ std::vector<Policy> make_policies() {
         {"", "on_delete", Shape::text, "enforce", "on_delete", "allow", {"allow", "terminal", "deny"}},
         {"", "always", Shape::flag, "enforce", "always", false},
         {"", "errors", Shape::text, "enforce", "errors", "pawl", {"pawl", "check_violation"}},
+        {"", "validate", Shape::flag, "enforce", "validate", true},
         {"log", "most_recent", Shape::text, "enable_log", "most_recent", "derived", {"derived", "stored"}},
         {"log", "hash_chain", Shape::flag, "enable_log", "hash_chain", false},
         {"log", "log_name", Shape::name, "enable_log", "log_name", none},

@@ -84,7 +84,7 @@ void PolicySteps::locks_of(std::string_view call, bool weaker, Step& step) const
         step.locks.push_back({table_, weaker && (has_indexes || call == "enforce") ? exclusive : share});
         if (call == "set_placing") step.locks.push_back({log(), exclusive});
     }
-    step.reads_table = step.reads_table || has_indexes;
+    step.reads_table = step.reads_table || (has_indexes && is_on(wanted_, "validate"));
 }
 
 void PolicySteps::reset(std::string_view call) {
@@ -242,9 +242,11 @@ void PolicySteps::begin_log() {
         if (policy.call == "enable_log" && (replaced || differs(policy.id())) && !wanted_.at(policy.id()).is_null())
             argue(step, policy, wanted_.at(policy.id()));
     step.sql += ")";
-    step.details.push_back("rows that are there get a first entry each");
+    const bool validated = is_on(wanted_, "validate");
+    step.details.push_back(validated ? "rows that are there get a first entry each"
+                                     : "rows that are there get their first entry by pawl.validate");
     step.locks.push_back({table_, share});
-    step.reads_table = true;
+    step.reads_table = validated;
     add(std::move(step));
     now_["log"] = true;
 }

@@ -44,6 +44,7 @@ constexpr std::pair<const char*, const char*> plain_columns[] = {{"key", "key_co
                                                                  {"on_delete", "on_delete"},
                                                                  {"always", "always"},
                                                                  {"errors", "errors"},
+                                                                 {"validate", "validated"},
                                                                  {"queue.owner", "owner_column"},
                                                                  {"queue.lease", "lease_column"},
                                                                  {"queue.token", "token_column"},

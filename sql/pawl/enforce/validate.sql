@@ -94,14 +94,15 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    wrong pawl.validation;
+    wrong record;
 BEGIN
     IF bound.key_columns = '{}' OR EXISTS (SELECT FROM pawl.validation v WHERE v.relation = bound.relation
             AND v.state_column = bound.state_column AND v.illegal > 0) THEN
         PERFORM pawl._reject_rows(bound);
     END IF;
     PERFORM pawl._reject_wrong_owners(bound);
-    FOR wrong IN SELECT v.* FROM pawl.validation v WHERE v.relation = bound.relation
+    FOR wrong IN SELECT v.relation, v.state_column, v.member, v.checked, v.begun
+                   FROM pawl.validation v WHERE v.relation = bound.relation
                     AND v.state_column = bound.state_column AND v.illegal > 0 LOOP
         PERFORM pawl._store_validation(wrong.relation, wrong.state_column, wrong.member, NULL, wrong.checked,
             wrong.begun, 0, false);

@@ -24,6 +24,12 @@ COMMENT ON COLUMN pawl.validation.done IS 'all rows of the member were checked';
 
 SELECT pg_catalog.pg_extension_config_dump('pawl.validation', '');
 
+-- A position is the key of a user's row, which others may not be able to read.
+CREATE VIEW pawl._validation_positions WITH (security_barrier = true) AS
+    SELECT v.relation, v.state_column, v.member, v.position FROM pawl.validation v WHERE pawl._owns(v.relation);
+COMMENT ON VIEW pawl._validation_positions IS
+'internal: where pawl.validate goes on in the tables that you own';
+
 CREATE FUNCTION pawl._begin_logs(relation regclass, state_column name, member regclass, query text) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_begin_logs';
 COMMENT ON FUNCTION pawl._begin_logs(regclass, name, regclass, text) IS
@@ -191,11 +197,12 @@ SET enable_bitmapscan = off
 SET jit = off
 AS $function$
 DECLARE
-    before pawl.validation;
+    before record;
     page record;
 BEGIN
     member := target;
-    SELECT v.* INTO before FROM pawl.validation v
+    SELECT v.checked, v.begun, v.illegal, p.position INTO before
+      FROM pawl.validation v JOIN pawl._validation_positions p USING (relation, state_column, member)
      WHERE v.relation = bound.relation AND v.state_column = bound.state_column AND v.member = target;
     IF NOT pawl._has_key_index(target, bound.key_columns) THEN
         PERFORM pawl.raise('55000', format('table %s has no index on the key (%s)', target,
