@@ -67,10 +67,12 @@ create function look(round int) returns setof text language plpgsql as $$
 declare reports jsonb; w text := 'w' || round % 4; lost bool := random() < 0.15;
 begin
     select jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token)
-           || case when random() < case c.action when 'execute' then 0.15 else 0.06 end
+           -- every fifth flow fails at nearly everything, also at its reverts
+           || case when random() < case when b.n % 5 = 0 then 0.9 when c.action = 'execute' then 0.15 else 0.06 end
             then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end) into reports
       -- the others go on for a while
-      from (select c.*, random() as r from pawl_saga.claim(w, 'default', 1 + (random() * 25)::int) c) c where r < 0.85;
+      from (select c.*, random() as r from pawl_saga.claim(w, 'default', 1 + (random() * 25)::int) c) c
+      join began b using (flow_uuid) where r < 0.85;
     if lost then
         -- the worker dies with what it has claimed
         set local session_replication_role = replica;

@@ -30,6 +30,8 @@ my @faults = (
 		q{like(status_of('/'), qr/^(403|415)$/, 'rejected');} ],
 	[ qr/\bEXPECT_TRUE\s*\(.*==.*\|\|.*==/, 'accepts two outcomes: name the one that is right',
 		q{    EXPECT_TRUE(code == "a" || code == "b");} ],
+	[ qr/->psql\([^)]*'select 1'\)\s*==/, 'breaks when psql ends before it reads: is_ready of PawlTest.pm',
+		q{wait_until(sub { $node->psql('postgres', 'select 1') == 0 }, 'the server');} ],
 	[ qr{\.\./shared\b(?!/\w+\.psql)|\bDESIGN(?:\.md)?\s+\d|\bSTYLE\.md\b|(?<![\w/.])reference/\w|\bseed-\w+\.txt},
 		'refers to a document outside the repository', q{-- every path of DESIGN 3.2} ],
 );

@@ -44,7 +44,7 @@ sub killed
 	wait_until(sub { slurp_file($node->logfile) =~ /server process \(PID $pid\) was terminated by signal 9/ },
 		'the postmaster to notice');
 	$node->poll_query_until('postgres', 'select true');
-	wait_until(sub { $node->psql('postgres', 'select 1') == 0 }, 'the recovery');
+	wait_until(sub { is_ready($node) }, 'the recovery');
 	eval { $session->quit };
 	return;
 }

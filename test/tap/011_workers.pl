@@ -175,11 +175,11 @@ while (time() < $end || time() < $latest && !enough())
 		my $name = $worker[int(rand(8))]{name};
 		my (undef, $pid) = $node->psql('postgres', "select pid from pg_stat_activity where application_name = '$name'");
 		if ($pid && $pid =~ /^\d+$/ && kill('KILL', $pid)) { $count{crashed}++; $crash_at += $seconds; }
-		wait_until(sub { $node->psql('postgres', 'select 1') == 0 }, 'the recovery');
+		wait_until(sub { is_ready($node) }, 'the recovery');
 	}
 	select(undef, undef, undef, 0.05);
 }
-wait_until(sub { $node->psql('postgres', 'select 1') == 0 }, 'the server');
+wait_until(sub { is_ready($node) }, 'the recovery');
 
 # No worker is killed any more; what is left is completed.
 wait_until(sub { look_after(); one($node, "select count(*) from job where state not in ('done', 'dead')") eq '0' },

@@ -109,7 +109,7 @@ for my $table ('plain', 'parted')
 			kill('KILL', $pid);
 			wait_until(sub { slurp_file($node->logfile) =~ /server process \(PID $pid\) was terminated by signal 9/ },
 				'the postmaster to notice');
-			wait_until(sub { $node->psql('postgres', 'select 1') == 0 }, 'the recovery');
+			wait_until(sub { is_ready($node) }, 'the recovery');
 		}
 		else
 		{
