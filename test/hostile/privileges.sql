@@ -57,6 +57,22 @@ select is_empty($$select extension, signature, r from meant, regexp_split_to_tab
 select is_empty($$select * from granted where is_grantable$$, 'nothing can be granted on');
 
 -- Rules for all functions, those to come included.
+-- What a function calls of the internal ones with the rights of its caller, each of its callers may call.
+create temp table callable as
+select p.pronamespace::regnamespace::text || '.' || f.name as name, g.role
+  from granted g join function f using (oid) join pg_proc p using (oid);
+create temp table call as
+select distinct f.oid, f.signature, m[1] as name
+  from function f, regexp_matches(f.source, '\m(pawl\._\w+)\s*\(', 'g') m
+ where not f.definer and f.language <> 'c' and f.returns not in ('trigger', 'event_trigger');
+analyze callable, call;
+select is_empty($$select c.signature, g.role, c.name from call c join granted g using (oid)
+    where c.name in (select name from callable)
+    except select c.signature, g.role, c.name from call c join granted g using (oid)
+        join callable a on a.name = c.name and a.role in (g.role, 'public')
+    -- all count by it; the checks of pawl.verify are for three roles, which it asks for first
+    except values ('pawl._owner_statements(regclass,name,text)', 'public', 'pawl._verify_statements')
+    order by 1, 2, 3$$, 'who may call a function may call what it calls');
 select is_empty($$select signature from function f
     where definer and returns in ('trigger', 'event_trigger') and exists (select from granted g where g.oid = f.oid)$$,
                 'a SECURITY DEFINER trigger function is for its owner alone');
@@ -118,7 +134,6 @@ select is_empty($$select f.signature from granted g join function f using (oid) 
                 'and no SECURITY DEFINER function of any extension');
 
 -- Tables.
-\set public_texts '{}'
 create temp view right_on as
 select c.oid, e.extname::text as extension, c.oid::regclass::text as relation,
        case a.grantee when 0 then 'public' else a.grantee::regrole::text end as role, a.privilege_type as privilege
@@ -135,15 +150,16 @@ select is_empty($$select relation, role, privilege from right_on
                     and not (role = 'public' and privilege = 'INSERT'
                         and relation in ('pawl.paused', 'pawl.log_upkeep'))$$,
                 'readers read; anyone may only ask for a pause, or say how long a log is kept, which triggers check');
--- What may hold values of users' rows is not for all: each text that PUBLIC can read is one that definitions consist of.
-select set_eq($$select c.relname || '.' || a.attname from pg_class c
+-- What may hold values of users' rows is not for all: tables whose texts PUBLIC can read hold definitions and names.
+select set_eq($$select distinct c.relname::text from pg_class c
     join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     join pg_type t on t.oid = a.atttypid
    where c.relnamespace = 'pawl'::regnamespace and c.relkind in ('r', 'p')
-     and (t.typcategory = 'S' or t.typname in ('_text', 'json', 'jsonb', '_jsonb'))
+     and (t.typcategory = 'S' and t.typname <> 'name' or t.typname in ('_text', 'json', 'jsonb', '_jsonb'))
      and exists (select from (select c.relacl union all select a.attacl) l(acl), aclexplode(l.acl) g
                   where g.grantee = 0 and g.privilege_type = 'SELECT')$$,
-    :'public_texts'::text[], 'no other text of a table is for all to read');
+    array['machine', 'machine_state', 'machine_transition', 'binding', 'audit_binding', 'released', 'paused',
+        'log_upkeep', 'pruned_log'], 'no other text of a table is for all to read');
 create role privileges_stranger;
 create table of_keys (secret text primary key, state text not null);
 insert into of_keys values ('key 1', 'open'), ('key 2', 'open');
@@ -160,6 +176,7 @@ select is((select checked from pawl.validation where relation = 'of_keys'::regcl
 reset role;
 grant create on schema public to privileges_stranger;
 alter table of_keys owner to privileges_stranger;
+grant pawl_admin to privileges_stranger;
 set role privileges_stranger;
 select is((select array_agg(position::text) from pawl._validation_positions), '{"{\"key 1\"}"}',
     'its owner sees where validation goes on');
