@@ -178,7 +178,8 @@ sub was_lost
 	my ($operation) = @_;
 	return one($node, "select exists (select from pawl_bulk.troubles t where t.operation = o.operation
 		and t.sqlstate = '57P01') or exists (select from pawl_bulk.validations v where v.operation = o.operation
-		and v.errors -> 0 ->> 'sqlstate' = '57P01') or coalesce(o.error_message, '') ~ 'transaction that validated was lost'
+		and v.errors -> 0 ->> 'sqlstate' = '57P01')
+		or coalesce(o.error_message, '') ~ 'transaction that validated was lost'
 		from pawl_bulk.operations o where o.operation = '$operation'") eq 't';
 }
 becomes(sub { scalar grep { was_lost($_) } @poison }, 4, 'pawld counts the losses of its own sessions');

@@ -219,12 +219,13 @@ pawl:
       validate: false
       log: true
       queue: {owner: owner, lease: lease, token: token}
+      claiming: {on_expiry: crashed}
 YAML
 $plan = json_of($node, 'plan', $online);
 is(scalar(grep { $_->{reads_table} } @{ $plan->{steps} }), 0, 'with validate: false no step reads the table');
 is_deeply($plan->{problems}, [], 'and rows of unknown states are no problem yet');
 my $advice = q{validated: call pawl.validate_all('public.parcels', 'state')};
-like($plan->{notes}[0], qr/^the rows .* will not be \Q$advice\E/, 'the plan names the call that comes afterwards');
+like(join("\n", @{ $plan->{notes} }), qr/^the rows .* will not be \Q$advice\E/m, 'the plan names the call that comes afterwards');
 ($text, $status, $err) = command($node, 'apply', $online);
 is($status, 0, 'the plan is applied') or diag("$text$err");
 rejected($node, q{update parcels set state = 'done' where id = 2}, 'PW001', 'what is written is guarded at once');
@@ -240,6 +241,7 @@ $node->safe_psql('postgres', q{delete from parcels where id = 1; call pawl.valid
 is(one($node, 'select count(*) from parcels_transitions'), '4', 'validated rows begin their log');
 unlike(scalar command($node, 'plan', '--exit-code', $online), qr/validate_all|validate: /,
 	'a validated binding is as the file says, and nothing is advised');
+$node->safe_psql('postgres', q{select statement from pawl.missing_indexes('parcels') \gexec});
 sound($node, 'after rows were validated');
 
 no_crash($node);

@@ -244,7 +244,7 @@ sub tried
 	return ($status == 0, $out, $err);
 }
 
-# Whether the server takes connections. A psql that is refused may end before it has read its query, which IPC::Run
+# Whether the server takes connections. A psql that is rejected may end before it has read its query, which IPC::Run
 # takes for an error of the test.
 sub is_ready { my ($node) = @_; return system('pg_isready', '-q', '-d', $node->connstr('postgres')) == 0 }
 

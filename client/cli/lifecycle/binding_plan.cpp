@@ -90,7 +90,8 @@ void plan_new(PlanContext& context, const TableEntry& entry, const PresentTable&
     step.sql += ")";
     step.locks.push_back({table.name, "SHARE ROW EXCLUSIVE"});
     step.reads_table = validates;
-    if (validates && table.estimated_rows > 0) step.details.push_back("checks about " + rows_text(table.estimated_rows));
+    if (validates && table.estimated_rows > 0)
+        step.details.push_back("checks about " + rows_text(table.estimated_rows));
     context.plan.steps.push_back(std::move(step));
     plan_setting(context, entry, table.name, wanted, now);
 }
