@@ -225,7 +225,8 @@ $plan = json_of($node, 'plan', $online);
 is(scalar(grep { $_->{reads_table} } @{ $plan->{steps} }), 0, 'with validate: false no step reads the table');
 is_deeply($plan->{problems}, [], 'and rows of unknown states are no problem yet');
 my $advice = q{validated: call pawl.validate_all('public.parcels', 'state')};
-like(join("\n", @{ $plan->{notes} }), qr/^the rows .* will not be \Q$advice\E/m, 'the plan names the call that comes afterwards');
+like(join("\n", @{ $plan->{notes} }), qr/^the rows .* will not be \Q$advice\E/m,
+	'the plan names the call that comes afterwards');
 ($text, $status, $err) = command($node, 'apply', $online);
 is($status, 0, 'the plan is applied') or diag("$text$err");
 rejected($node, q{update parcels set state = 'done' where id = 2}, 'PW001', 'what is written is guarded at once');

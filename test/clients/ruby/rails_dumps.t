@@ -79,7 +79,7 @@ IO.popen(['psql', '-X', '-q', '-d', TEST, '-v', 'ON_ERROR_STOP=1', '-o', File::N
 ok($?.success?, 'structure.sql with the definitions at its end is loaded', structure)
 ActiveRecord::Base.establish_connection(SETTINGS.merge(database: TEST))
 test = ActiveRecord::Base.connection
-ok(state_of(test, "insert into public.parcels values (1, 'packed')") == 'done', 'what it made takes rows')
+ok(state_of(test, "insert into public.parcels values (1, 'packed')") == 'done', 'a row is inserted into what it made')
 ok(state_of(test, "insert into public.parcels values (2, 'sent')") == 'PW002', 'and is enforced')
 ok(test.select_value('select count(*) from public.parcels_transitions') == 1, 'and logged')
 test.disconnect!
