@@ -118,7 +118,7 @@ void check_rows(PlanContext& context, const PresentTable& table, const PresentBi
             continue;
         }
         missing += (missing.empty() ? "" : ", ") + counted({each});
-        if (!each.state) continue;
+        if (!each.state || before.find(*each.state) == core::no_state) continue;
         const auto guess =
             std::find_if(guesses.begin(), guesses.end(), [&](const auto& pair) { return pair.first == *each.state; });
         pairs += (pairs.empty() ? "" : ", ") + *each.state + ": " + (guess == guesses.end() ? "..." : guess->second);
@@ -155,9 +155,11 @@ void plan_upgrade(PlanContext& context, const PresentTable& table, const Present
     const bool states_go = std::any_of(old_states.begin(), old_states.end(), [&](const std::string& state) {
         return std::find(after_states.begin(), after_states.end(), state) == after_states.end();
     });
-    if (states_go && table.readable)
+    // before it is validated, a table can have rows in states of no version
+    const bool checks = states_go || binding.settings.at("validate") == false;
+    if (checks && table.readable)
         check_rows(context, table, binding, before, remap, step);
-    else if (states_go)
+    else if (checks)
         context.plan.notes.push_back("rows of " + table.name + " cannot be counted: no SELECT");
     step.locks.push_back({table.name, "SHARE ROW EXCLUSIVE"});
     step.reads_table = true;

@@ -1,21 +1,7 @@
 #!/usr/bin/ruby
 # ActiveRecord: a model, and functions by exec_query with its binds.
 require 'active_record'
-
-$count = 0
-$failed = false
-def ok(passed, name, seen = nil)
-  $count += 1
-  unless passed
-    $failed = true
-    warn "# have: #{seen.inspect}"
-  end
-  puts "#{passed ? 'ok' : 'not ok'} #{$count} - #{name}"
-end
-
-def equal(have, want, name)
-  ok(have == want, name, have)
-end
+require_relative 'tap'
 
 def raised
   yield
@@ -90,5 +76,4 @@ Order.transaction do
 end
 equal(ask("select processor from pawl.history('orders', $1) order by sort_key desc", 5), 'web',
       'the context of a transaction is recorded')
-puts "1..#{$count}"
-exit($failed ? 1 : 0)
+end_tests

@@ -3,21 +3,7 @@
 require 'active_record'
 require 'stringio'
 require 'tempfile'
-
-$count = 0
-$failed = false
-def ok(passed, name, seen = nil)
-  $count += 1
-  unless passed
-    $failed = true
-    warn "# have: #{seen.inspect}"
-  end
-  puts "#{passed ? 'ok' : 'not ok'} #{$count} - #{name}"
-end
-
-def equal(have, want, name)
-  ok(have == want, name, have)
-end
+require_relative 'tap'
 
 DATABASE = 'pawl_clients_rails'.freeze
 TEST = 'pawl_clients_rails_test'.freeze
@@ -151,5 +137,4 @@ equal(state_of(failure { ask("update purchases set phase = 'sent'") }), 'PW001',
 equal(ask("select problem, detail from pawl.verify('purchases')"), [], 'structure.sql: and logged')
 equal(ask('select pawl.definitions()')[0][0], definitions, 'structure.sql: by the same definitions')
 ActiveRecord::Base.connection_pool.disconnect!
-puts "1..#{$count}"
-exit($failed ? 1 : 0)
+end_tests

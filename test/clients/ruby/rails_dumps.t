@@ -3,17 +3,7 @@
 require 'active_record'
 require 'rake'
 require 'tmpdir'
-
-$count = 0
-$failed = false
-def ok(passed, name, seen = nil)
-  $count += 1
-  unless passed
-    $failed = true
-    warn "# have: #{seen.inspect}"
-  end
-  puts "#{passed ? 'ok' : 'not ok'} #{$count} - #{name}"
-end
+require_relative 'tap'
 
 DATABASE = 'pawl_clients_dumps'.freeze
 TEST = 'pawl_clients_dumps_test'.freeze
@@ -68,7 +58,7 @@ ActiveRecord::Base.connection.execute(<<~SQL)
 SQL
 ActiveRecord::Base.connection_pool.disconnect!
 
-ok(RAKEFILES.size == 2, 'the page has a Rakefile for each form of the schema', RAKEFILES)
+equal(RAKEFILES.size, 2, 'the page has a Rakefile for each form of the schema')
 schema = dumped(:ruby, '')
 ok(schema.include?('parcels_transitions'), 'schema.rb has the log without the Rakefile of the page', schema)
 schema = dumped(:ruby, RAKEFILES[0])
@@ -79,9 +69,8 @@ IO.popen(['psql', '-X', '-q', '-d', TEST, '-v', 'ON_ERROR_STOP=1', '-o', File::N
 ok($?.success?, 'structure.sql with the definitions at its end is loaded', structure)
 ActiveRecord::Base.establish_connection(SETTINGS.merge(database: TEST))
 test = ActiveRecord::Base.connection
-ok(state_of(test, "insert into public.parcels values (1, 'packed')") == 'done', 'a row is inserted into what it made')
-ok(state_of(test, "insert into public.parcels values (2, 'sent')") == 'PW002', 'and is enforced')
-ok(test.select_value('select count(*) from public.parcels_transitions') == 1, 'and logged')
+equal(state_of(test, "insert into public.parcels values (1, 'packed')"), 'done', 'a row is inserted into what it made')
+equal(state_of(test, "insert into public.parcels values (2, 'sent')"), 'PW002', 'and is enforced')
+equal(test.select_value('select count(*) from public.parcels_transitions'), 1, 'and logged')
 test.disconnect!
-puts "1..#{$count}"
-exit($failed ? 1 : 0)
+end_tests

@@ -3,17 +3,7 @@
 require 'active_record'
 require 'fileutils'
 require 'tmpdir'
-
-$count = 0
-$failed = false
-def equal(have, want, name)
-  $count += 1
-  unless have == want
-    $failed = true
-    warn "# have: #{have.inspect}"
-  end
-  puts "#{have == want ? 'ok' : 'not ok'} #{$count} - #{name}"
-end
+require_relative 'tap'
 
 DATABASE = 'pawl_clients'.freeze
 PROGRAM = File.join(__dir__, '..', '..', '..', 'build', 'programs', 'client', 'pawl')
@@ -72,5 +62,4 @@ equal(connection.select_values('select state from rails_files.orders order by id
       'the rows are in the new state')
 equal(connection.select_value("select pawl.diagram('rails_order')").include?("it's \"sent\" \#{1 + 1}"), true,
       'the text of the diagram arrives as it is')
-puts "1..#{$count}"
-exit($failed ? 1 : 0)
+end_tests

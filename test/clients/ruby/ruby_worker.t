@@ -3,20 +3,10 @@
 # lease, a drain. For the test its lease is a second, and its handler knows jobs that fail and jobs that take long.
 require 'pg'
 require 'tmpdir'
+require_relative 'tap'
 
 TOP = File.expand_path('../../..', __dir__)
 ENV['PGDATABASE'] = 'pawl_ruby'
-$count = 0
-$failed = false
-
-def equal(have, want, name)
-  $count += 1
-  unless have == want
-    $failed = true
-    warn "# have: #{have.inspect}"
-  end
-  puts "#{have == want ? 'ok' : 'not ok'} #{$count} - #{name}"
-end
 
 system('createdb', 'pawl_ruby', exception: true)
 $db = PG.connect
@@ -86,5 +76,4 @@ Process.kill('TERM', pid)
 equal(ended.call(pid), 0, 'SIGTERM ends it') || warn(File.read("#{folder}/err"))
 equal(owned.call, 0, 'and nothing is left behind')
 equal(ask("select count(*) from jobs where state = 'failed'"), '0', 'nor has anything failed')
-puts "1..#{$count}"
-exit($failed ? 1 : 0)
+end_tests
