@@ -63,15 +63,17 @@ select p.pronamespace::regnamespace::text || '.' || f.name as name, g.role
   from granted g join function f using (oid) join pg_proc p using (oid);
 create temp table call as
 select distinct f.oid, f.signature, m[1] as name
-  from function f, regexp_matches(f.source, '\m(pawl\._\w+)\s*\(', 'g') m
+  from function f, regexp_matches(f.source, '\m(pawl\w*\._\w+)\s*\(', 'g') m
  where not f.definer and f.language <> 'c' and f.returns not in ('trigger', 'event_trigger');
 analyze callable, call;
 select is_empty($$select c.signature, g.role, c.name from call c join granted g using (oid)
     where c.name in (select name from callable)
     except select c.signature, g.role, c.name from call c join granted g using (oid)
         join callable a on a.name = c.name and a.role in (g.role, 'public')
-    -- all count by it; the checks of pawl.verify are for three roles, which it asks for first
-    except values ('pawl._owner_statements(regclass,name,text)', 'public', 'pawl._verify_statements')
+    -- all count by the first, which asks for a role before the checks of pawl.verify; a reader does not come so far in
+    -- the second, because it cannot insert operations
+    except values ('pawl._owner_statements(regclass,name,text)', 'public', 'pawl._verify_statements'),
+        (to_regproc('pawl_bulk.submit')::oid::regprocedure::text, 'pawl_reader', 'pawl_bulk._seal_rows')
     order by 1, 2, 3$$, 'who may call a function may call what it calls');
 select is_empty($$select signature from function f
     where definer and returns in ('trigger', 'event_trigger') and exists (select from granted g where g.oid = f.oid)$$,
@@ -228,6 +230,17 @@ select lives_ok($$insert into of_owner values (1, 'a'), (11, 'a')$$, 'both claim
 select throws_ok($$update of_owner_2 set state = 'c'$$, 'PW001', null, 'and are enforced');
 select lives_ok($$update of_owner set state = 'b'$$, 'as they should be');
 reset role;
-drop owned by privileges_owner, privileges_heir, privileges_worker cascade;
-drop role privileges_owner, privileges_heir, privileges_worker;
+
+-- A reader asks which events are open to rows of packs, whose guards it evaluates.
+create role privileges_reader in role pawl_reader;
+select pawl_saga.define('{"flow": "linear", "name": "asked", "children": [{"task": "a"}]}') \g /dev/null
+select pawl_bulk.define('{"name": "asked", "steps": [{"name": "work", "handler": "work"}]}') \g /dev/null
+select flow_uuid as flow from pawl_saga.start('asked') flow_uuid \gset
+set role privileges_reader;
+select ok((select count(*) from pawl.available('pawl_saga.flows', :'flow'::uuid)) > 0,
+    'a reader sees which events are open to a flow');
+select throws_ok($$select pawl_bulk.submit('asked', '{}', rows => '[{}]')$$, '42501', null, 'and submits no operation');
+reset role;
+drop owned by privileges_owner, privileges_heir, privileges_worker, privileges_reader cascade;
+drop role privileges_owner, privileges_heir, privileges_worker, privileges_reader;
 select * from finish();
