@@ -1,4 +1,5 @@
 #include <iostream>
+#include <syncstream>
 
 #include <pawl/pawl.hpp>
 
@@ -7,7 +8,7 @@ int main() {
         {.connection = {.target = "dbname=shop"},
          .table = pawl::JobTable{.relation = "letters", .success_event = "finish", .failure_event = "fail"}});
     worker.on("job", [](const pawl::Job& job) -> nlohmann::json {
-        std::cout << "dear " << job.context.at("recipient").get<std::string>() << std::endl;
+        std::osyncstream(std::cout) << "dear " << job.context.at("recipient").get<std::string>() << std::endl;
         return nlohmann::json::object();
     });
     const pawl::StopOnSignals signals(worker);  // SIGTERM or Ctrl-C, which drains

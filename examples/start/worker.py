@@ -5,7 +5,7 @@ worker = pawl.Worker("dbname=shop", pawl.Table("letters", success="finish", fail
 
 @worker.on("job")
 def send(job):
-    print("dear", job.context["recipient"], flush=True)
+    print(f"dear {job.context['recipient']}\n", end="", flush=True)
 
 
 worker.run()  # until SIGTERM or Ctrl-C, which drains

@@ -25,6 +25,8 @@ from machines import JOB, diagram, random_machine
 from sessions import History, Lost, Rejected, Session
 
 ITEMS, JOBS, SESSIONS = 20, 60, 8
+# What sessions do between two kills at least, in entries of the history: a slow machine comes on, too.
+WORK = 20
 
 
 def connector(dsn):
@@ -123,11 +125,14 @@ class Killer(threading.Thread):
         self.janitor, self.kills, self.crashes = Janitor(history, arguments.seed), 0, 0
 
     def run(self):
-        connection = None
+        connection, seen = None, 0
         while not self.stop.wait(self.rng.uniform(0.5, 1.5) * self.arguments.pause):
             try:
                 connection = connection or self.connect()
                 self.janitor.visit(connection, 1)
+                if self.history.entries < seen + WORK:
+                    continue
+                seen = self.history.entries
                 with connection.cursor() as cursor:
                     cursor.execute(
                         "select pid from pg_stat_activity where application_name = 'history' and pid <> "

@@ -29,9 +29,11 @@ class History:
     def __init__(self, path):
         self.out = open(path, "a", encoding="ascii")
         self.lock = threading.Lock()
+        self.entries = 0
 
     def add(self, **entry):
         with self.lock:
+            self.entries += 1
             self.out.write(json.dumps(entry) + "\n")
             self.out.flush()
 
