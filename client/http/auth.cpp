@@ -15,7 +15,7 @@ namespace pawl::api {
 namespace {
 
 constexpr auto minute = std::chrono::seconds(60);
-constexpr std::size_t most_remembered = 10'000;
+constexpr std::size_t most_entries = 10'000;
 
 constexpr std::size_t most_prefixes = 64;  // of an address
 constexpr std::size_t prefix_length = 13;  // pawl_ and eight characters
@@ -45,10 +45,10 @@ std::string network(const std::string& address) {
 
 template <typename Map, typename Old>
 void forget_old(Map& map, Old is_old) {
-    if (map.size() < most_remembered) return;
+    if (map.size() < most_entries) return;
     for (auto entry = map.begin(); entry != map.end();)
         entry = is_old(entry->second) ? map.erase(entry) : std::next(entry);
-    if (map.size() >= most_remembered) map.clear();
+    if (map.size() >= most_entries) map.clear();
 }
 
 }  // namespace

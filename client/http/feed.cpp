@@ -11,7 +11,7 @@ namespace pawl::api {
 namespace {
 
 constexpr int batch_size = 5'000;
-constexpr std::size_t most_remembered = 100'000;  // events
+constexpr std::size_t most_events = 100'000;
 constexpr auto pause = std::chrono::milliseconds(100);
 
 std::uint64_t number(std::string_view& text) {
@@ -111,7 +111,7 @@ void Feed::add(std::vector<Batch::Event> events, std::size_t failures, std::stri
         while (minutes_.begin()->first <= this_minute() - 60) minutes_.erase(minutes_.begin());
         batches_.push_back(std::move(batch));
         remembered_ += count;
-        while (batches_.size() > 1 && (remembered_ > most_remembered || batches_.size() > 5'000)) {
+        while (batches_.size() > 1 && (remembered_ > most_events || batches_.size() > 5'000)) {
             remembered_ -= batches_.front()->size();
             start_ = batches_.front()->position();
             batches_.pop_front();

@@ -149,10 +149,10 @@ select is(entries_without(tgname), 0::bigint, 'without the trigger that records 
    and tgname = '!pawl_record';
 
 -- checks that an owner adds
-alter table pawl_dag.steps add column note text default 'noted', add column at timestamptz default clock_timestamp();
+alter table pawl_dag.steps add column note text default 'noted', add column mark uuid default gen_random_uuid();
 select pawl_dag.start_task('diamond') as task \gset
 select is(looks(:'task'), split_part(:'plain', '; ', 1), 'a column of steps is no matter');
-select is((select count(distinct at) from pawl_dag.steps where task_uuid = :'task' and note = 'noted'), 4::bigint,
+select is((select count(distinct mark) from pawl_dag.steps where task_uuid = :'task' and note = 'noted'), 4::bigint,
     'and has its default');
 alter table pawl_dag.steps drop column note, drop column at;
 create domain answer as text constraint answered check (value is not null);

@@ -9,10 +9,6 @@
 namespace pawl::cli {
 namespace {
 
-std::string located(const Lifecycle& lifecycle, core::Place where) {
-    return lifecycle.file + ":" + std::to_string(where.line) + ":" + std::to_string(where.column) + ": ";
-}
-
 std::string rows_text(std::int64_t n) {
     return std::to_string(n) + (n == 1 ? " row" : " rows");
 }
@@ -27,7 +23,7 @@ std::string counted(const std::vector<StateCount>& counts) {
 
 // False if nothing can be planned for the table.
 bool check_table(PlanContext& context, const TableEntry& entry) {
-    const auto place = located(context.lifecycle, entry.where);
+    const auto place = located(context.lifecycle.file, entry.where);
     const auto table = context.present.tables.find({entry.relation, entry.column});
     const auto fail = [&](const std::string& problem) {
         context.plan.problems.push_back(place + problem);
@@ -70,7 +66,7 @@ void plan_new(PlanContext& context, const TableEntry& entry, const PresentTable&
     } else if (table.readable) {
         const auto strange = count_other_states(context.transaction, table.name, entry.column, states);
         if (!strange.empty())
-            context.plan.problems.push_back(located(context.lifecycle, entry.where) + "table " + table.name +
+            context.plan.problems.push_back(located(context.lifecycle.file, entry.where) + "table " + table.name +
                                             " has rows in no state of machine " + context.lifecycle.machine + ": " +
                                             counted(strange) + "; update them first");
     } else {
@@ -209,7 +205,7 @@ void plan_table(PlanContext& context, const TableEntry& entry) {
     const PresentTable& table = context.present.tables.at({entry.relation, entry.column});
     const PresentBinding* binding = context.present.find(table.oid, entry.column);
     if (binding != nullptr && binding->of_extension) {
-        context.plan.problems.push_back(located(context.lifecycle, entry.where) + "table " + table.name +
+        context.plan.problems.push_back(located(context.lifecycle.file, entry.where) + "table " + table.name +
                                         " belongs to an extension");
         return;
     }

@@ -16,11 +16,6 @@ namespace {
 
 constexpr std::uintmax_t largest_file = 4 * 1024 * 1024;  // as pawl.define has it
 
-std::string located(const std::string& file, core::Place where) {
-    if (where.line == 0) return file + ": ";
-    return file + ":" + std::to_string(where.line) + ":" + std::to_string(where.column) + ": ";
-}
-
 std::string with_unix_ends(std::string text) {
     if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
     std::string result;
@@ -58,6 +53,11 @@ void check_names(const Lifecycle& lifecycle, const TableEntry& table, const Poli
 }
 
 }  // namespace
+
+std::string located(const std::string& file, core::Place where) {
+    if (where.line == 0) return file + ": ";
+    return file + ":" + std::to_string(where.line) + ":" + std::to_string(where.column) + ": ";
+}
 
 FileError::FileError(const std::string& file, core::Place where, const std::string& message, const std::string& hint)
     : std::runtime_error(located(file, where) + message + (hint.empty() ? "" : "\n    hint: " + hint)) {}

@@ -48,6 +48,9 @@ struct Lifecycle {
 // The names of the states that a row can have.
 std::vector<std::string> atomic_states(const core::Machine& machine);
 
+// "file:line:column: ", the beginning of a message; without a place, "file: ".
+std::string located(const std::string& file, core::Place where);
+
 // Reads one file. The machine is called as the file is, if the front matter does not name it.
 Lifecycle read_lifecycle(const std::string& file, std::string text);
 

@@ -11,14 +11,10 @@
 namespace pawl::cli {
 namespace {
 
-std::string located(const Lifecycle& lifecycle, core::Place where) {
-    return lifecycle.file + ":" + std::to_string(where.line) + ":" + std::to_string(where.column) + ": ";
-}
-
 void check_functions(const Lifecycle& lifecycle, const Present& present, Plan& plan) {
     if (lifecycle.unbound == "reject")
         for (const auto& [name, where] : missing_functions(lifecycle, present))
-            plan.problems.push_back(located(lifecycle, where) + "no function \"" + name +
+            plan.problems.push_back(located(lifecycle.file, where) + "no function \"" + name +
                                     "\" of two arguments: create it as f(old <table>, new <table>), or keep such names "
                                     "as notes by unbound: note");
     if (const auto unfit = present.unfit.find(lifecycle.file); unfit != present.unfit.end())

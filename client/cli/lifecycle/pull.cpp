@@ -81,7 +81,7 @@ std::string file_name(const std::string& machine) {
     return name + ".mmd";
 }
 
-constexpr const char* statement =
+constexpr const char* newest_machines =
     "SELECT DISTINCT ON (m.machine) m.machine, m.unbound, m.diagram FROM pawl.machine m"
     " WHERE m.extension IS NULL ORDER BY m.machine, m.version DESC";
 
@@ -93,7 +93,7 @@ std::map<std::string, std::string> texts_of(pqxx::connection& connection, const 
         sql::run(transaction, "SET LOCAL intervalstyle = postgres");
         Present present;
         read_bindings(transaction, present);
-        for (const auto& row : sql::run(transaction, statement)) {
+        for (const auto& row : sql::run(transaction, newest_machines)) {
             const std::string machine = row["machine"].as<std::string>();
             std::vector<PresentBinding> bindings;
             for (const PresentBinding& binding : present.bindings)
