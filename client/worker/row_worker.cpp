@@ -22,6 +22,7 @@ namespace pawl {
 namespace {
 
 using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
 
 // A new name for each session: rows of a claim whose answer was lost belong to a processor that no heartbeat extends.
 std::string random_name() {
@@ -59,41 +60,83 @@ std::vector<Row> rows_of(const sql::Rows& claimed) {
     return rows;
 }
 
-// The processors whose leases are extended. Thread-safe.
-class Processors {
+// The sessions by their processors' names, whose leases are extended, and the batch that each of them handles.
+// Thread-safe.
+class Batches {
 public:
-    void add(const std::string& name) {
+    struct Batch {
+        std::stop_source stop{std::nostopstate};
+        Clock::time_point claimed_at;
+    };
+
+    void add(const std::string& processor) {
         const std::lock_guard lock(mutex_);
-        names_.insert(name);
+        batches_.emplace(processor, Batch{});
     }
-    void remove(const std::string& name) {
+    void remove(const std::string& processor) {
         const std::lock_guard lock(mutex_);
-        names_.erase(name);
+        batches_.erase(processor);
     }
-    std::set<std::string> all() const {
+    std::stop_token begin(const std::string& processor, Clock::time_point claimed_at) {
         const std::lock_guard lock(mutex_);
-        return names_;
+        Batch& batch = batches_[processor];
+        batch = {std::stop_source(), claimed_at};
+        return batch.stop.get_token();
+    }
+    void end(const std::string& processor) {
+        const std::lock_guard lock(mutex_);
+        batches_[processor] = {};
+    }
+    std::map<std::string, Batch> all() const {
+        const std::lock_guard lock(mutex_);
+        return batches_;
     }
 
 private:
     mutable std::mutex mutex_;
-    std::set<std::string> names_;
+    std::map<std::string, Batch> batches_;
 };
 
-class ProcessorLeases final : public Leases {
+// Extends the leases of all sessions, and asks handlers to stop whose leases are lost.
+class BatchLeases final : public Leases {
 public:
-    ProcessorLeases(const Processors& processors, std::string lease)
-        : processors_(processors), lease_(std::move(lease)) {}
+    BatchLeases(const Batches& batches, milliseconds lease)
+        : batches_(batches), lease_(lease), lease_text_(std::to_string(lease.count()) + " ms") {}
 
-    bool any() override { return !processors_.all().empty(); }
+    bool any() override {
+        known_ = batches_.all();
+        began_ = Clock::now();
+        if (known_.empty()) extended_at_ = began_;
+        return !known_.empty();
+    }
     void extend(pqxx::connection& connection) override {
-        for (const std::string& name : processors_.all())
-            sql::run_alone(connection, "SELECT pawl.heartbeat('pawl_bulk.work', $1, $2::interval)", name, lease_);
+        for (auto& [processor, batch] : known_) {
+            const auto owned =
+                sql::run_alone(connection, "SELECT pawl.heartbeat('pawl_bulk.work', $1, $2::interval)", processor,
+                               lease_text_)[0][0]
+                    .as<std::int64_t>();
+            // a row that another session is changing is not counted
+            if (owned == 0 && batch.stop.stop_possible() &&
+                sql::run_alone(connection, "SELECT FROM pawl_bulk.work w WHERE w.worker = $1 LIMIT 1", processor)
+                    .empty())
+                batch.stop.request_stop();
+        }
+        extended_at_ = began_;
+    }
+    // What was claimed a lease ago has expired; what was claimed since has a lease of its own.
+    void failed() override {
+        const auto expired = Clock::now() - lease_;
+        if (extended_at_ >= expired) return;
+        for (auto& [processor, batch] : batches_.all())
+            if (batch.claimed_at < expired) batch.stop.request_stop();
     }
 
 private:
-    const Processors& processors_;
-    const std::string lease_;
+    const Batches& batches_;
+    const milliseconds lease_;
+    const std::string lease_text_;
+    std::map<std::string, Batches::Batch> known_;
+    Clock::time_point began_ = Clock::now(), extended_at_ = Clock::now();
 };
 
 }  // namespace
@@ -105,7 +148,7 @@ struct RowWorker::Impl {
 
     void run();
     void stop() noexcept;
-    void handle(std::vector<Row>& rows) const;
+    void handle(std::vector<Row>& rows, const std::stop_token& asked) const;
     void wait(milliseconds time);
     void log(const std::string& message);
 
@@ -113,10 +156,11 @@ struct RowWorker::Impl {
     const std::string lease;
     std::map<std::string, RowHandler> handlers;
     std::atomic<bool> stopping{false};
-    std::atomic<std::uint64_t> claimed{0}, reported{0}, dropped{0};
-    Processors processors;
+    std::atomic<std::uint64_t> claimed{0}, reported{0}, dropped{0}, abandoned{0};
+    Batches batches;
     std::mutex mutex;
-    std::condition_variable stopped;
+    std::condition_variable changed;  // stopping, running
+    std::size_t running = 0;          // threads
     std::exception_ptr problem;  // the first error that ended a thread
     std::mutex logging;
     std::vector<std::unique_ptr<Thread>> threads;
@@ -132,31 +176,38 @@ public:
                  .longest_poll = worker.settings.longest_poll,
                  .wake = worker.settings.wake},
                 *this, [&worker](const std::string& message) { worker.log(message); }) {}
-    ~Thread() override { worker_.processors.remove(name_); }
+    ~Thread() override { worker_.batches.remove(name_); }
 
     void run() {
         loop_.run();
-        worker_.processors.remove(name_);
+        worker_.batches.remove(name_);
     }
     void stop() noexcept { loop_.stop(); }
 
     void connected(pqxx::connection&) override {
         name_ = random_name();
-        worker_.processors.add(name_);
+        worker_.batches.add(name_);
         worker_.log("works as " + name_);
     }
-    void disconnected() noexcept override { worker_.processors.remove(name_); }
+    void disconnected() noexcept override { worker_.batches.remove(name_); }
     const std::string& relation() const noexcept override { return relation_; }
 
     Next turn(pqxx::connection& connection) override {
         const std::string& queue = worker_.settings.queue;
+        const auto asked_at = Clock::now();
         std::vector<Row> rows = rows_of(
             sql::run_alone(connection, "SELECT * FROM pawl_bulk.claim($1, $2, $3::integer, $4::interval)", name_,
                            queue.empty() ? nullptr : queue.c_str(), worker_.settings.batch, worker_.lease));
         if (rows.empty()) return Next::later;
         worker_.claimed += rows.size();
-        worker_.handle(rows);
-        report(connection, rows);
+        worker_.handle(rows, worker_.batches.begin(name_, asked_at));
+        worker_.batches.end(name_);
+        const auto given_back = std::erase_if(rows, [](const Row& row) { return row.outcome.empty(); });
+        if (!rows.empty()) report(connection, rows);
+        if (given_back > 0)  // of a lost lease, another worker has them already
+            worker_.abandoned +=
+                sql::run_alone(connection, "SELECT pawl.abandon($1::regclass, $2)", relation_, name_)[0][0]
+                    .as<std::uint64_t>();
         return Next::at_once;
     }
 
@@ -211,63 +262,79 @@ void RowWorker::Impl::log(const std::string& message) {
 
 void RowWorker::Impl::wait(milliseconds time) {
     std::unique_lock lock(mutex);
-    stopped.wait_for(lock, time, [this] { return stopping.load(); });
+    changed.wait_for(lock, time, [this] { return stopping.load(); });
 }
 
 void RowWorker::Impl::stop() noexcept {
-    stopping = true;
-    stopped.notify_all();
+    {
+        const std::lock_guard lock(mutex);
+        stopping = true;
+    }
+    changed.notify_all();
     for (const auto& thread : threads) thread->stop();
 }
 
-// Calls the handler of each step with its rows, started ones and checked ones apart.
-void RowWorker::Impl::handle(std::vector<Row>& rows) const {
+// Calls the handler of each step with its rows, started ones and checked ones apart. Rows that a handler gives back have
+// no outcome.
+void RowWorker::Impl::handle(std::vector<Row>& rows, const std::stop_token& asked) const {
     std::map<std::pair<std::string, bool>, std::vector<Row>> steps;
     std::vector<Row> failed;  // data that cannot be read
+    for (Row& row : rows) row.stop = asked;
     for (Row& row : rows) (row.outcome.empty() ? steps[{row.step, row.check}] : failed).push_back(std::move(row));
     rows = std::move(failed);
     for (auto& [step, batch] : steps) {
         auto handler = handlers.find(step.first);
         if (handler == handlers.end()) handler = handlers.find("");
-        std::string why = "worker has no handler \"" + step.first + "\"";
-        if (handler != handlers.end()) {
-            why.clear();
-            try {
+        bool returned = false;
+        std::string why;
+        try {
+            if (handler == handlers.end()) throw std::runtime_error("worker has no handler \"" + step.first + "\"");
+            if (!asked.stop_requested()) {
                 handler->second(batch);
-            } catch (const std::exception& caught) {
-                why = caught.what();
-            } catch (...) {
-                why = "handler threw something that is no std::exception";
+                returned = true;
             }
+        } catch (const std::exception& caught) {
+            why = caught.what();
+        } catch (...) {
+            why = "handler threw something that is no std::exception";
         }
         for (Row& row : batch) {
-            if (row.outcome.empty() && (!why.empty() || handler == handlers.end())) row.fail(why);
-            if (row.outcome.empty()) row.outcome = row.check ? "pending" : "ok";
+            if (!row.outcome.empty()) continue;
+            if (returned)
+                row.outcome = row.check ? "pending" : "ok";
+            else if (!asked.stop_requested())
+                row.fail(why);
         }
         std::move(batch.begin(), batch.end(), std::back_inserter(rows));
     }
 }
 
 void RowWorker::Impl::run() {
-    {
-        const Heartbeat heartbeat(settings.connection, settings.lease,
-                                  std::make_unique<ProcessorLeases>(processors, lease),
-                                  [this](const std::string& message) { log(message); });
-        std::vector<std::jthread> running;
-        for (const auto& thread : threads)
-            running.emplace_back([this, &thread] {
-                try {
-                    thread->run();
-                } catch (...) {
-                    {
-                        const std::lock_guard lock(mutex);
-                        if (!problem) problem = std::current_exception();
-                    }
-                    stop();
-                }
-            });
-        running.clear();  // waits for them
-    }
+    const Heartbeat heartbeat(settings.connection, settings.lease,
+                              std::make_unique<BatchLeases>(batches, settings.lease),
+                              [this](const std::string& message) { log(message); });
+    running = threads.size();
+    std::vector<std::jthread> pool;
+    for (const auto& thread : threads)
+        pool.emplace_back([this, &thread] {
+            std::exception_ptr failure;
+            try {
+                thread->run();
+            } catch (...) {
+                failure = std::current_exception();
+            }
+            if (failure) stop();
+            const std::lock_guard lock(mutex);
+            if (failure && !problem) problem = failure;
+            --running;
+            changed.notify_all();
+        });
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return stopping || running == 0; });
+    if (!changed.wait_for(lock, settings.grace, [this] { return running == 0; }))
+        for (auto& [processor, batch] : batches.all()) batch.stop.request_stop();
+    lock.unlock();
+    pool.clear();  // waits for them
     if (problem) std::rethrow_exception(problem);
 }
 
@@ -288,7 +355,7 @@ void RowWorker::stop() noexcept {
 }
 
 RowWorkerCounts RowWorker::counts() const {
-    return {impl_->claimed, impl_->reported, impl_->dropped};
+    return {impl_->claimed, impl_->reported, impl_->dropped, impl_->abandoned};
 }
 
 }  // namespace pawl

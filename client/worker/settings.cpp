@@ -39,13 +39,18 @@ std::vector<SettingRow<S>> poll_rows() {
 }
 
 template <typename S>
+SettingRow<S> grace_row() {
+    return {"grace_ms", member<&S::grace>, between(0, 86'400'000), "ms",
+            "After SIGTERM: how long handlers may run before they are asked to stop"};
+}
+
+template <typename S>
 std::vector<SettingRow<S>> handler_rows() {
     return {
         {"queue", member<&S::queue>, any(), "", "Queue to claim from"},
         {"threads", member<&S::threads>, between(1, 1'000), "threads", "Threads that run handlers"},
         {"batch", member<&S::batch>, between(0, 10'000), "rows", "In-flight rows at once; 0: twice the threads"},
-        {"grace_ms", member<&S::grace>, between(0, 86'400'000), "ms",
-         "After SIGTERM: how long handlers may run before they are asked to stop"},
+        grace_row<S>(),
     };
 }
 
@@ -102,7 +107,8 @@ const auto& table_of(const RowWorkerSettings&) {
                         {{"queue", member<&S::queue>, any(), "", "Queue to claim from; empty: every queue"},
                          {"threads", member<&S::threads>, between(1, 1'000), "threads",
                           "Threads that claim and handle rows, each with a connection of its own"},
-                         {"batch", member<&S::batch>, between(1, 10'000), "rows", "Rows that a thread claims at once"}},
+                         {"batch", member<&S::batch>, between(1, 10'000), "rows", "Rows that a thread claims at once"},
+                         grace_row<S>()},
                         poll_rows<S>()}));
     return table;
 }

@@ -54,7 +54,7 @@ int work_on_rows(milliseconds lease) {
     });
     worker.on("", [](std::vector<pawl::Row>& rows) {
         for (pawl::Row& row : rows) try {
-                handle(row.data.at("kind").get<std::string>(), row.token == 1, {});
+                handle(row.data.at("kind").get<std::string>(), row.token == 1, row.stop);
             } catch (const std::exception& error) {
                 row.fail(error.what());
             }

@@ -9,13 +9,14 @@
 //     worker.run();
 //
 // A row is handled at least once. Its result counts exactly once: a result that is reported after the lease was lost is
-// dropped.
+// dropped. The thread of a handler that hangs cannot be taken from it; the handler is asked to stop by Row::stop.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,20 +43,23 @@ struct Row {
     nlohmann::json data;
     nlohmann::json metadata;  ///< Of the operation.
     Trace trace;              ///< A span of the row's own in the operation's trace; empty: none.
+    /// Asks the handler to stop: the leases of the batch were lost, or the worker's grace is over.
+    std::stop_token stop;
 
     void fail(std::string why) {
         outcome = check ? "failed" : "fail";
         message = std::move(why);
     }
     void done() {
-        if (check) outcome = "done";
+        outcome = check ? "done" : "ok";
     }
 
     std::string outcome = {};  ///< As pawl_bulk.report takes it. Set by fail() and done().
     std::string message = {};
 };
 
-/// Sets outcomes. An exception fails all rows of the batch that have none. Called on several threads at once.
+/// Sets outcomes. An exception fails all rows of the batch that have none; if the handler was asked to stop, it gives
+/// them back instead. Called on several threads at once.
 using RowHandler = std::function<void(std::vector<Row>&)>;
 
 /// Everything has a default. pawl/settings.hpp reads these settings from the environment.
@@ -68,6 +72,8 @@ struct RowWorkerSettings {
     std::chrono::milliseconds shortest_poll{5};   ///< First wait between two polls; doubled by every poll without work.
     std::chrono::milliseconds longest_poll{500};  ///< Longest wait between two polls.
     bool wake = true;  ///< Wait for notifications. False, or behind a transaction pooler: poll.
+    std::chrono::milliseconds grace{
+        30'000};  ///< After stop(): how long handlers may run before they are asked to stop.
 
     /// Called with lines for a log; on any thread of the worker, one call at a time.
     std::function<void(const std::string&)> on_message = {};
@@ -77,7 +83,8 @@ struct RowWorkerSettings {
 struct RowWorkerCounts {
     std::uint64_t claimed = 0;
     std::uint64_t reported = 0;
-    std::uint64_t dropped = 0;  ///< Results that came after the lease was lost.
+    std::uint64_t dropped = 0;    ///< Results that came after the lease was lost.
+    std::uint64_t abandoned = 0;  ///< Rows given back by stop(), for another worker.
 };
 
 /// Thread-safe are stop() and counts().
@@ -96,7 +103,8 @@ public:
     /// @throws Error that no retry can cure
     void run();
 
-    /// In-flight batches are finished and reported, then run() returns. Callable from any thread.
+    /// In-flight batches are finished and reported; after the grace their handlers are asked to stop. Then run() returns.
+    /// Callable from any thread.
     void stop() noexcept;
 
     RowWorkerCounts counts() const;
