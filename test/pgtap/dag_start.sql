@@ -154,7 +154,7 @@ select pawl_dag.start_task('diamond') as task \gset
 select is(looks(:'task'), split_part(:'plain', '; ', 1), 'a column of steps is no matter');
 select is((select count(distinct mark) from pawl_dag.steps where task_uuid = :'task' and note = 'noted'), 4::bigint,
     'and has its default');
-alter table pawl_dag.steps drop column note, drop column at;
+alter table pawl_dag.steps drop column note, drop column mark;
 create domain answer as text constraint answered check (value is not null);
 alter table pawl_dag.steps add column answer answer default 'none';
 alter table pawl_dag.steps alter column answer drop default;
