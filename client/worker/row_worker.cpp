@@ -111,10 +111,9 @@ public:
     }
     void extend(pqxx::connection& connection) override {
         for (auto& [processor, batch] : known_) {
-            const auto owned =
-                sql::run_alone(connection, "SELECT pawl.heartbeat('pawl_bulk.work', $1, $2::interval)", processor,
-                               lease_text_)[0][0]
-                    .as<std::int64_t>();
+            const auto owned = sql::run_alone(connection, "SELECT pawl.heartbeat('pawl_bulk.work', $1, $2::interval)",
+                                              processor, lease_text_)[0][0]
+                                   .as<std::int64_t>();
             // a row that another session is changing is not counted
             if (owned == 0 && batch.stop.stop_possible() &&
                 sql::run_alone(connection, "SELECT FROM pawl_bulk.work w WHERE w.worker = $1 LIMIT 1", processor)
@@ -161,7 +160,7 @@ struct RowWorker::Impl {
     std::mutex mutex;
     std::condition_variable changed;  // stopping, running
     std::size_t running = 0;          // threads
-    std::exception_ptr problem;  // the first error that ended a thread
+    std::exception_ptr problem;       // the first error that ended a thread
     std::mutex logging;
     std::vector<std::unique_ptr<Thread>> threads;
 };
@@ -274,8 +273,8 @@ void RowWorker::Impl::stop() noexcept {
     for (const auto& thread : threads) thread->stop();
 }
 
-// Calls the handler of each step with its rows, started ones and checked ones apart. Rows that a handler gives back have
-// no outcome.
+// Calls the handler of each step with its rows, started ones and checked ones apart. Rows that a handler gives back
+// have no outcome.
 void RowWorker::Impl::handle(std::vector<Row>& rows, const std::stop_token& asked) const {
     std::map<std::pair<std::string, bool>, std::vector<Row>> steps;
     std::vector<Row> failed;  // data that cannot be read

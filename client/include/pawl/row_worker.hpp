@@ -50,9 +50,7 @@ struct Row {
         outcome = check ? "failed" : "fail";
         message = std::move(why);
     }
-    void done() {
-        outcome = check ? "done" : "ok";
-    }
+    void done() { outcome = check ? "done" : "ok"; }
 
     std::string outcome = {};  ///< As pawl_bulk.report takes it. Set by fail() and done().
     std::string message = {};
@@ -103,8 +101,8 @@ public:
     /// @throws Error that no retry can cure
     void run();
 
-    /// In-flight batches are finished and reported; after the grace their handlers are asked to stop. Then run() returns.
-    /// Callable from any thread.
+    /// In-flight batches are finished and reported; after the grace their handlers are asked to stop. Then run()
+    /// returns. Callable from any thread.
     void stop() noexcept;
 
     RowWorkerCounts counts() const;
