@@ -10,6 +10,7 @@
 
 #include <pawl/errors.hpp>
 
+#include "array_text.hpp"
 #include "rows.hpp"
 
 namespace pawl::sql {
@@ -63,28 +64,5 @@ inline const char* or_null(const std::optional<std::string>& text) {
 
 // Reads notifications and returns their number. Throws ConnectionLost.
 int take_notifications(pqxx::connection& connection);
-
-// A text array as a literal that the server reads.
-template <typename Texts>
-std::string text_array(const Texts& texts) {
-    std::string literal = "{";
-    for (const std::string& text : texts) {
-        literal += literal.size() > 1 ? ",\"" : "\"";
-        for (const char c : text) {
-            if (c == '"' || c == '\\') literal += '\\';
-            literal += c;
-        }
-        literal += '"';
-    }
-    return literal + "}";
-}
-
-// Keys of rows as a text array. A key of several columns is an array in it.
-template <typename Keys>
-std::string keys_array(const Keys& keys) {
-    std::vector<std::string> texts;
-    for (const auto& key : keys) texts.push_back(key.size() == 1 ? key[0] : text_array(key));
-    return text_array(texts);
-}
 
 }  // namespace pawl::sql

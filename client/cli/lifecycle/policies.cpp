@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "array_text.hpp"
 #include "lifecycle/sql_text.hpp"
-#include "sql.hpp"
 
 namespace pawl::cli {
 namespace {
