@@ -8,11 +8,11 @@ STATES = 10  # s0 -> s1 -> ... -> s9 -> s0, so that a whole table can be moved o
 BIG_STATES, BIG_OUTGOING = 1000, 10
 
 
-def diagram(states, arrows):
+def diagram(states, transitions):
     """A ring of states, each with transitions to the next few."""
     lines = ["stateDiagram-v2", "    [*] --> s0"]
     for s in range(states):
-        lines += [f"    s{s} --> s{(s + k) % states} : move_{k}" for k in range(1, arrows + 1)]
+        lines += [f"    s{s} --> s{(s + k) % states} : move_{k}" for k in range(1, transitions + 1)]
     return "\n".join(lines) + "\n"
 
 
@@ -71,14 +71,14 @@ create trigger checked before update of state on {t} for each row execute functi
 
 # One table of transitions for several machines and one trigger function for several tables, as it is usually written.
 LOOKUP = f"""
-create table {{t}}_arrows (machine text, from_state text, to_state text, primary key (machine, from_state, to_state));
-insert into {{t}}_arrows select 'machine ' || m, 's' || s, 's' || (s + 1) % {STATES}
+create table {{t}}_transitions (machine text, from_state text, to_state text, primary key (machine, from_state, to_state));
+insert into {{t}}_transitions select 'machine ' || m, 's' || s, 's' || (s + 1) % {STATES}
     from generate_series(1, 10) m, generate_series(0, {STATES - 1}) s;
-analyze {{t}}_arrows;
+analyze {{t}}_transitions;
 create function {{t}}_check() returns trigger language plpgsql as $$
 begin
     if new.state is distinct from old.state and not exists (
-        select from {{t}}_arrows where machine = tg_argv[0] and from_state = old.state and to_state = new.state)
+        select from {{t}}_transitions where machine = tg_argv[0] and from_state = old.state and to_state = new.state)
     then
         raise exception 'no transition from % to %', old.state, new.state;
     end if;

@@ -53,7 +53,7 @@ COMMENT ON EVENT TRIGGER pawl_follow IS 'follows renames, rejects changes that w
 CREATE EVENT TRIGGER pawl_gone ON sql_drop
     EXECUTE FUNCTION pawl._gone();
 COMMENT ON EVENT TRIGGER pawl_gone IS
-'removes the lifecycles of dropped tables, keeps columns and logs that are needed';
+'removes the bindings of dropped tables, keeps columns and logs that are needed';
 CREATE EVENT TRIGGER pawl_rearm ON ddl_command_end
     WHEN TAG IN ('CREATE TRIGGER', 'ALTER TRIGGER')
     EXECUTE FUNCTION pawl._rearm();

@@ -15,13 +15,13 @@ void no_such_work(const Target& target, const char* what, const char* function, 
 
 namespace {
 
-struct Lifecycle {
+struct BoundColumn {
     Oid relation;
     NameData column;
 };
 
 // SPI must run with the search_path of the session, because the triggers of users see it.
-Lifecycle* lifecycles(const char* condition, int* n) {
+BoundColumn* bound_columns(const char* condition, int* n) {
     SPI_connect();
     const char* query = psprintf(
         "SELECT b.relation::pg_catalog.oid, b.state_column FROM pawl.binding b WHERE %s"
@@ -31,7 +31,7 @@ Lifecycle* lifecycles(const char* condition, int* n) {
     if (SPI_execute(query, true, 0) != SPI_OK_SELECT)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not read pawl.binding")));
     *n = static_cast<int>(SPI_processed);
-    auto* found = static_cast<Lifecycle*>(SPI_palloc(sizeof(Lifecycle) * Max(*n, 1)));
+    auto* found = static_cast<BoundColumn*>(SPI_palloc(sizeof(BoundColumn) * Max(*n, 1)));
     for (int i = 0; i < *n; ++i) {
         bool null;
         found[i].relation = DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &null));
@@ -45,10 +45,10 @@ Lifecycle* lifecycles(const char* condition, int* n) {
 
 // Whether the binding can be worked on. A damaged binding gets a warning and does not stop the others. The check runs
 // once for each table, and again after the table has changed.
-bool is_sound(const Lifecycle& lifecycle) {
-    if (is_known(lifecycle.relation)) return true;
+bool is_sound(const BoundColumn& bound) {
+    if (is_known(bound.relation)) return true;
     Oid types[] = {OIDOID, NAMEOID};
-    Datum values[] = {ObjectIdGetDatum(lifecycle.relation), NameGetDatum(&lifecycle.column)};
+    Datum values[] = {ObjectIdGetDatum(bound.relation), NameGetDatum(&bound.column)};
     SPI_connect();
     if (SPI_execute_with_args("SELECT pawl._is_sound($1, $2)", 2, types, values, nullptr, false, 1) != SPI_OK_SELECT ||
         SPI_processed != 1)
@@ -68,7 +68,7 @@ Datum run_duty(FunctionCallInfo fcinfo, Duty duty, const char* condition) {
         total = duty(PG_GETARG_OID(0), pg::name_argument(fcinfo, 2), most);
     } else {
         int n = 0;
-        const Lifecycle* all = pg::call([&] { return lifecycles(condition, &n); });
+        const BoundColumn* all = pg::call([&] { return bound_columns(condition, &n); });
         for (int i = 0; i < n; ++i) {
             if (!pg::call([&] { return is_sound(all[i]); })) continue;
             const DutyResult one = duty(all[i].relation, NameStr(all[i].column), most);

@@ -48,7 +48,7 @@ select is((select state_column::text from pawl.binding where relation = 'typed':
     'by the lifecycle');
 select throws_ok($$alter type form drop attribute status cascade$$, '2BP01', null, 'and cannot be dropped with it');
 
--- a parent without a lifecycle alters its children
+-- a parent without a binding alters its children
 create table parent (id int, state text not null default 'a');
 create table heir (primary key (id)) inherits (parent);
 select pawl.enforce('heir', 'state', 'm'), pawl.enable_log('heir', 'state') \g /dev/null

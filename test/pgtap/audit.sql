@@ -290,7 +290,7 @@ select is_empty($$select * from pawl.health() where status not in ('ok', 'info')
 select set_eq($$select key, problem from pawl.verify('theirs.jobs')$$,
     $$values ('1', 'audit_differs'), ('3', 'audit_unfounded')$$, 'and writes what was missing');
 
--- Renames, other schemas, partitions, several lifecycles, derived logs, an upgrade, a release.
+-- Renames, other schemas, partitions, several bindings, derived logs, an upgrade, a release.
 create table parcels (region text, no int, shipment int, state text not null default 'ready',
     again text not null default 'ready', primary key (region, no)) partition by list (region);
 create table parcels_a partition of parcels for values in ('a');

@@ -223,7 +223,7 @@ select
     is(tried('pawl.enable_queue(owner => ''owner'', lease => ''lease''), pawl.set_claiming(on_expiry => ''expire'')'),
         'ok', 'after the hint they are accepted, also an owned row without an owner');
 
--- Two lifecycles of one table.
+-- Two bindings of one table.
 create table twice (id int primary key, state text not null, phase text not null, owner text, owner2 text, queue text,
     due timestamptz);
 select pawl.enforce('twice', 'state', 'job'), pawl.enable_queue('twice', 'state', owner => 'owner', queue => 'queue'),

@@ -1,4 +1,4 @@
--- Every (state, event) pair of the two lifecycles of pawl_dag, in three ways: a plain UPDATE that names its event, an
+-- Every (state, event) pair of the two machines of pawl_dag, in three ways: a plain UPDATE that names its event, an
 -- INSERT into the log, and pawl.fire. A legal pair changes the state and writes one log entry; any other leaves state,
 -- log and counters untouched.
 \set QUIET 1

@@ -1,4 +1,4 @@
--- pawl.health reports every trigger of a lifecycle that is disabled, dropped, or made to fire at another moment or
+-- pawl.health reports every trigger of a binding that is disabled, dropped, or made to fire at another moment or
 -- under a condition: of the table, its log, the audit and what is known of pruned entries, at every level.
 \set ECHO none
 \set QUIET 1

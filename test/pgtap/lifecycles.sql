@@ -1,4 +1,4 @@
--- Every lifecycle that the packs ship, and the four diagrams of the documents they were drawn from: loaded, and
+-- Every machine that the packs ship, and the four diagrams of the documents they were drawn from: loaded, and
 -- enforced exactly. For each pair of states a row is put into the first one behind pawl's
 -- back and then moved by a plain UPDATE.
 \set QUIET 1
@@ -88,7 +88,7 @@ select results_eq(format('select states, births, pairs from legal(%L)', m),
 select is_empty(format('select differences(%L)', machine), machine || ' is enforced as it is drawn')
     from (select distinct machine from pawl.machine order by 1) m;
 
--- A lifecycle of a pack allows what its document drew.
+-- A machine of a pack allows what its document drew.
 select is_empty(format('select from_state, to_state from pawl.transitions(%L) except select from_state, to_state from '
         'pawl.transitions(%L)', seed, pack), format('%s has every transition of %s', pack, seed))
   from (values ('seed/bulk_operation', 'pawl_bulk/operation'), ('seed/bulk_row', 'pawl_bulk/row')) c(seed, pack);

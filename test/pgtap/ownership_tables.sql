@@ -214,7 +214,7 @@ select story('lanes', 'text', 'text', 'bigint');
 select story('inherited', 'text', 'worker_id', 'bigint');
 select story('inherited', 'story_domain', 'varchar(2)', 'integer');
 
--- Many lifecycles on one table, each with columns of its own; one statement moves and keeps them all.
+-- Many bindings on one table, each with columns of its own; one statement moves and keeps them all.
 select format('create table many (id int primary key, %s)',
     string_agg(format('state%1$s text not null default ''ready'', owner%1$s text, lease%1$s timestamptz, token%1$s '
         'int not null default 0, '

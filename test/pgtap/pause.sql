@@ -130,7 +130,7 @@ select is((select string_agg(queue || ' ' || paused_by, ', ' order by queue) fro
         where relation = 'jobs'::regclass),
     'x pawl_pause_boss, y pawl_pause_boss', 'paused_by is the role that paused, whatever the statement says');
 
--- Pauses follow a rename, and go with their lifecycle.
+-- Pauses follow a rename, and go with their binding.
 alter table jobs rename column state to phase;
 select is((select count(*) from pawl.paused where relation = 'jobs'::regclass and state_column = 'phase'), 2::bigint,
     'a renamed state column is followed');

@@ -1,4 +1,4 @@
--- Every pair of states of the five lifecycles, in every way: a plain UPDATE, MERGE, an INSERT into the log; and every
+-- Every pair of states of the five machines, in every way: a plain UPDATE, MERGE, an INSERT into the log; and every
 -- event from every state by pawl.fire. A legal pair changes the state and writes one log
 -- entry; any other leaves row and log untouched.
 \set QUIET 1

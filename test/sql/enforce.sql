@@ -170,7 +170,7 @@ SELECT says($$SELECT pawl.release('parent')$$);
 SELECT tgrelid::regclass, count(*) FROM pg_trigger
     WHERE tgrelid IN ('parent'::regclass, 'child'::regclass, 'grandchild'::regclass) GROUP BY 1 ORDER BY 1;
 
--- always is a matter of the table: it holds while one of its lifecycles asks for it
+-- always is a matter of the table: it holds while one of its bindings asks for it
 CREATE TABLE two (id int PRIMARY KEY, a text, b text);
 SELECT says($$SELECT pawl.enforce('two', 'a', 'enforce_order')$$);
 SELECT says($$SELECT pawl.enforce('two', 'b', 'enforce_order', always => true)$$);
@@ -178,7 +178,7 @@ SELECT DISTINCT tgenabled FROM pg_trigger WHERE tgrelid = 'two'::regclass;
 SELECT says($$SELECT pawl.release('two', 'b')$$);
 SELECT DISTINCT tgenabled FROM pg_trigger WHERE tgrelid = 'two'::regclass;
 
--- triggers that a schema-only restore has left without a lifecycle
+-- triggers that a schema-only restore has left without a binding
 DELETE FROM pawl.binding WHERE relation = 'two'::regclass;
 SELECT check_name, status, detail FROM pawl.health() WHERE relation = 'two'::regclass;
 SELECT says($$SELECT pawl.release('two')$$);

@@ -49,7 +49,7 @@ SELECT pawl.enforce('derived', 'state', 'follow_order'), pawl.enable_log('derive
 ALTER TABLE derived RENAME COLUMN b TO c;
 SELECT a, c, to_state, most_recent FROM derived_transitions;
 
--- DDL that would break a lifecycle is rejected
+-- DDL that would break a binding is rejected
 SELECT says($$ALTER TABLE t_follow_moved.purchases DROP COLUMN "Status"$$);
 SELECT says($$ALTER TABLE t_follow_moved.purchases DROP COLUMN number$$);
 SELECT says($$ALTER TABLE t_follow_moved.purchases DROP COLUMN comment_text$$);

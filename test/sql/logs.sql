@@ -20,7 +20,7 @@ SELECT says($$SELECT pawl.enforce('orders', 'state', 'logs_order'),
 \d orders_transitions
 SELECT subject_id, sort_key, from_state, to_state, event, processor, actor = current_user, correlation_id, metadata,
     machine_version, most_recent, id IS NOT NULL, length(hash) FROM orders_transitions ORDER BY 1, 2;
--- a second lifecycle of the table names its column
+-- a second binding of the table names its column
 SELECT says($$SELECT pawl.enforce('orders', 'odd "state', 'logs_order'), pawl.enable_log('orders', 'odd "state')$$);
 SELECT state_column, history, history_view, log_key_columns FROM pawl.binding WHERE relation = 'orders'::regclass
     ORDER BY 1;

@@ -146,7 +146,7 @@ $$);
 SELECT pawl.upgrade('t_privileges.orders');
 SELECT says($$SELECT pawl.release('t_privileges.orders')$$);
 
--- an owner that is no admin cannot release the lifecycle, but can drop the table
+-- an owner that is no admin cannot release the binding, but can drop the table
 SET ROLE t_priv_owner;
 SELECT says($$SELECT pawl.release('orders')$$);
 SELECT says($$DROP TABLE orders$$);

@@ -15,7 +15,7 @@ SELECT pawl.define('work_slow', $$stateDiagram-v2
     gone --> [*]
     class running,checking owned$$);
 CREATE TABLE jobs (id int PRIMARY KEY, state text NOT NULL, owner text, lease timestamptz, due timestamptz);
--- a lifecycle without owners: timers only
+-- a binding without owners: timers only
 SELECT pawl.enforce('jobs', 'state', 'work_slow');
 SELECT pawl.release('jobs');
 -- leases without an event for their expiry, or with one that does not leave every owned state

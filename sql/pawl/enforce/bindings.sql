@@ -369,4 +369,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._is_sound(regclass, name) IS
-'internal: whether a lifecycle can be worked on; where it cannot, a warning says why';
+'internal: whether a binding can be worked on; where it cannot, a warning says why';

@@ -146,7 +146,7 @@ binding; name: of the argument, for the error. Errors: 22023 out of range. Privi
 Example: SELECT pawl.check_lease(''1 min'')';
 
 -- The first of these tables that Citus distributes. Its shards are tables of other names,
--- whose triggers find no lifecycle.
+-- whose triggers find no binding.
 CREATE FUNCTION pawl._distributed(relations regclass[]) RETURNS regclass
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

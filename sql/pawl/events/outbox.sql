@@ -1,4 +1,4 @@
--- The outbox: every transition of the lifecycles with events, and the place that each
+-- The outbox: every transition of the bindings with events, and the place that each
 -- transaction takes in the order of commits.
 
 -- Three tables take turns, so that events that have been read are truncated instead of deleted row by row. Only the

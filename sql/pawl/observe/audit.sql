@@ -151,7 +151,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._install_audit(regclass) IS 'internal: creates or enables the trigger that writes an audit';
 
--- A second lifecycle of a table names its column.
+-- A second binding of a table names its column.
 CREATE FUNCTION pawl._choose_audit(bound pawl.binding) RETURNS name
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -292,7 +292,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._resume_audit(pawl.binding) IS 'internal: audits what came into a log that was taken up again';
 
--- The audit of a lifecycle, or an error.
+-- The audit of a binding, or an error.
 CREATE FUNCTION pawl._audited(bound pawl.binding) RETURNS pawl.audit_binding
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -308,7 +308,7 @@ BEGIN
     RETURN a;
 END
 $function$;
-COMMENT ON FUNCTION pawl._audited(pawl.binding) IS 'internal: the audit of a lifecycle, or an error';
+COMMENT ON FUNCTION pawl._audited(pawl.binding) IS 'internal: the audit of a binding, or an error';
 
 CREATE FUNCTION pawl.unaudit(relation regclass, state_column name DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -11,7 +11,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._short_list(text[]) IS 'internal: the first five of a list, for messages';
 
--- The triggers of one part of a lifecycle that are missing, disabled or altered.
+-- The triggers of one part of a binding that are missing, disabled or altered.
 CREATE FUNCTION pawl._lost_triggers(bound pawl.binding, part text) RETURNS TABLE (member regclass, trigger_name name)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
 SET search_path = pg_catalog, pg_temp
@@ -27,9 +27,9 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._lost_triggers(pawl.binding, text) IS
-'internal: triggers of a lifecycle that are missing, disabled or altered';
+'internal: triggers of a binding that are missing, disabled or altered';
 
--- The triggers of one lifecycle. A row with status ok has neither detail nor hint.
+-- The triggers of one binding. A row with status ok has neither detail nor hint.
 CREATE FUNCTION pawl._trigger_health(bound pawl.binding)
 RETURNS TABLE (check_name text, status text, detail text, hint text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 4
@@ -85,7 +85,7 @@ BEGIN
         CASE WHEN wrong IS NOT NULL THEN 'rename these triggers so that they sort before it' END;
 END
 $function$;
-COMMENT ON FUNCTION pawl._trigger_health(pawl.binding) IS 'internal: the health of the triggers of one lifecycle';
+COMMENT ON FUNCTION pawl._trigger_health(pawl.binding) IS 'internal: the health of the triggers of one binding';
 
 CREATE FUNCTION pawl._log_health(bound pawl.binding)
 RETURNS TABLE (check_name text, status text, detail text, hint text)
@@ -111,9 +111,9 @@ BEGIN
         CASE WHEN wrong IS NOT NULL THEN format('select pawl._close_log(%L, true)', bound.history) END;
 END
 $function$;
-COMMENT ON FUNCTION pawl._log_health(pawl.binding) IS 'internal: the health of the log of one lifecycle';
+COMMENT ON FUNCTION pawl._log_health(pawl.binding) IS 'internal: the health of the log of one binding';
 
--- One lifecycle.
+-- One binding.
 CREATE FUNCTION pawl._health(bound pawl.binding)
 RETURNS TABLE (check_name text, status text, detail text, hint text)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
@@ -185,7 +185,7 @@ BEGIN
     RETURN QUERY SELECT h.* FROM pawl._health_records(bound) h;
 END
 $function$;
-COMMENT ON FUNCTION pawl._health(pawl.binding) IS 'internal: the health of one lifecycle';
+COMMENT ON FUNCTION pawl._health(pawl.binding) IS 'internal: the health of one binding';
 
 -- The checks of owned work; no rows for a binding without it.
 CREATE FUNCTION pawl._work_health(bound pawl.binding)
@@ -245,7 +245,7 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._work_health(pawl.binding) IS 'internal: the health of the owned work of one lifecycle';
+COMMENT ON FUNCTION pawl._work_health(pawl.binding) IS 'internal: the health of the owned work of one binding';
 
 CREATE FUNCTION pawl._index_hint(bound pawl.binding, member regclass, kind text, found_one regclass, definition text,
     comment text)
@@ -263,10 +263,10 @@ AS $function$
      WHERE c.oid = member
 $function$;
 COMMENT ON FUNCTION pawl._index_hint(pawl.binding, regclass, text, regclass, text, text) IS
-'internal: how to make an index that a lifecycle lacks';
+'internal: how to make an index that a binding lacks';
 
--- All checks of one lifecycle. If its rows in the catalog are so damaged that a check fails, that is the finding, and
--- the other lifecycles are still checked.
+-- All checks of one binding. If its rows in the catalog are so damaged that a check fails, that is the finding, and
+-- the other bindings are still checked.
 CREATE FUNCTION pawl._health_of(bound pawl.binding)
 RETURNS TABLE (check_name text, status text, detail text, hint text)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 20
@@ -304,7 +304,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._health_of(pawl.binding) IS
-'internal: the health of one lifecycle, whatever state its rows in the catalog are in';
+'internal: the health of one binding, whatever state its rows in the catalog are in';
 
 CREATE FUNCTION pawl.health()
 RETURNS TABLE (relation regclass, state_column name, check_name text, status text, detail text, hint text)

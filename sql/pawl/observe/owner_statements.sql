@@ -12,7 +12,7 @@ $function$;
 COMMENT ON FUNCTION pawl._same_owner(regclass, regclass[]) IS
 'internal: whether these are tables of the owner of the first';
 
--- Every table that verify reads for a lifecycle; audits that the caller may not read are left out.
+-- Every table that verify reads for a binding; audits that the caller may not read are left out.
 CREATE FUNCTION pawl._verified_tables(bound pawl.binding) RETURNS regclass[]
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -25,7 +25,7 @@ BEGIN
         NULL);
 END
 $function$;
-COMMENT ON FUNCTION pawl._verified_tables(pawl.binding) IS 'internal: the tables that verify reads for a lifecycle';
+COMMENT ON FUNCTION pawl._verified_tables(pawl.binding) IS 'internal: the tables that verify reads for a binding';
 
 CREATE FUNCTION pawl._of_another(relation regclass, others regclass[]) RETURNS regclass
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER

@@ -171,7 +171,7 @@ AS $function$
          AND (p.until IS NULL OR p.until > clock_timestamp())
      ORDER BY p.queue NULLS FIRST
 $function$;
-COMMENT ON FUNCTION pawl._health_pauses(pawl.binding) IS 'internal: the pauses of a lifecycle';
+COMMENT ON FUNCTION pawl._health_pauses(pawl.binding) IS 'internal: the pauses of a binding';
 
 -- Rows of pawl's tables that name objects that no longer exist, left by a partial restore or by hand.
 CREATE FUNCTION pawl._health_orphans()

@@ -112,7 +112,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._check_shared_columns(pawl.binding) IS
-'internal: no column is written by one lifecycle and used by another';
+'internal: no column is written by one binding and used by another';
 
 CREATE FUNCTION pawl._check_backoff(policy jsonb) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -237,7 +237,7 @@ AS $function$
      WHERE bound.due_column IS NULL
 $function$;
 COMMENT ON FUNCTION pawl._untimed_states(pawl.binding) IS
-'internal: states with a timer in a lifecycle that has no due column';
+'internal: states with a timer in a binding that has no due column';
 
 -- kinds: unowned (owned states, and no owner column), untimed (timers, and no due column), stuck (owned states that no
 -- lease expiry leads out of).

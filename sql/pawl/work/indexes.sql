@@ -140,7 +140,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._work_index_state(pawl.binding) IS
-'internal: the indexes that a lifecycle needs, table by table, and whether they are there';
+'internal: the indexes that a binding needs, table by table, and whether they are there';
 
 -- A name for an index; for the second binding of a table it contains the column.
 CREATE FUNCTION pawl._work_index_name(member regclass, state_column name, kind text) RETURNS name
@@ -163,7 +163,7 @@ BEGIN
         'Claims, leases and timers need an index of that name.', 'rename that relation');
 END
 $function$;
-COMMENT ON FUNCTION pawl._work_index_name(regclass, name, text) IS 'internal: a free name for an index of a lifecycle';
+COMMENT ON FUNCTION pawl._work_index_name(regclass, name, text) IS 'internal: a free name for an index of a binding';
 
 -- Creates missing indexes, and recreates those that no longer fit; only in the named tables of the tree, if there are
 -- any.
@@ -189,7 +189,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._make_indexes(pawl.binding, oid[]) IS
-'internal: creates the indexes that claims, leases and timers of a lifecycle need';
+'internal: creates the indexes that claims, leases and timers of a binding need';
 
 -- Indexes that a change of the binding makes useless: they are dropped, or recreated.
 CREATE FUNCTION pawl._lost_indexes(before pawl.binding, after pawl.binding) RETURNS SETOF regclass
@@ -227,7 +227,7 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._drop_indexes(pawl.binding) IS 'internal: drops the indexes that pawl made for a lifecycle';
+COMMENT ON FUNCTION pawl._drop_indexes(pawl.binding) IS 'internal: drops the indexes that pawl made for a binding';
 
 -- Drops the indexes of a table that is no longer bound, and of all that inherit from it.
 CREATE FUNCTION pawl._drop_lost_indexes(relation regclass) RETURNS void
@@ -249,7 +249,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._drop_lost_indexes(regclass) IS
-'internal: drops the indexes that pawl made on a table whose lifecycle is gone';
+'internal: drops the indexes that pawl made on a table whose binding is gone';
 
 -- Indexes that are to be made without holding up writers: what is there is recognised, of the rest a notice is given.
 CREATE FUNCTION pawl._adopt_indexes(bound pawl.binding) RETURNS void
@@ -270,7 +270,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._adopt_indexes(pawl.binding) IS
-'internal: gives notice of indexes that a lifecycle lacks, and that are not made now';
+'internal: gives notice of indexes that a binding lacks, and that are not made now';
 
 -- An index of a partitioned table is made table by table, so that none is locked for writers: ON ONLY the root, then
 -- CONCURRENTLY in each partition, which is attached. What an interrupted run left is used, or dropped if it is invalid.

@@ -77,7 +77,7 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl._binding_gone() IS 'internal: pauses go with their lifecycle';
+COMMENT ON FUNCTION pawl._binding_gone() IS 'internal: pauses go with their binding';
 
 CREATE TRIGGER gone AFTER UPDATE OR DELETE ON pawl.binding FOR EACH ROW EXECUTE FUNCTION pawl._binding_gone();
 

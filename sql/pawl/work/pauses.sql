@@ -12,7 +12,7 @@ CREATE TABLE pawl.paused (
     UNIQUE NULLS NOT DISTINCT (relation, state_column, queue)
 );
 COMMENT ON TABLE pawl.paused IS 'queues from which nothing is claimed; written by pawl.pause and pawl.resume';
-COMMENT ON COLUMN pawl.paused.queue IS 'null: all queues of the lifecycle';
+COMMENT ON COLUMN pawl.paused.queue IS 'null: all queues of the binding';
 COMMENT ON COLUMN pawl.paused.until IS 'null: until pawl.resume';
 
 SELECT pg_catalog.pg_extension_config_dump('pawl.paused', '');

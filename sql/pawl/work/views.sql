@@ -49,7 +49,7 @@ AS $function$
        AND pawl._binding_problem(b.relation, b.state_column) IS NULL  -- pawl.health tells
      ORDER BY b.relation::text COLLATE "C", b.state_column
 $function$;
-COMMENT ON FUNCTION pawl._readable_bindings() IS 'internal: the lifecycles whose tables the current user may read';
+COMMENT ON FUNCTION pawl._readable_bindings() IS 'internal: the bindings whose tables the current user may read';
 
 -- A query of the distinct values of a column that leads an index: one probe a value. Its last row is null.
 CREATE FUNCTION pawl._distinct_query(relation regclass, column_name name, condition text) RETURNS text
@@ -120,7 +120,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._claimable_statement(pawl.binding) IS
-'internal: a query of the claimable rows of a lifecycle, queue by queue';
+'internal: a query of the claimable rows of a binding, queue by queue';
 
 -- Counts owned rows, and rows that only their due time keeps from being claimed, by queue. Neither index contains the
 -- queue, so one limit holds for all queues together.
@@ -152,7 +152,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._other_rows_statement(pawl.binding) IS
-'internal: a query of the owned rows of a lifecycle and those that are due later, queue by queue';
+'internal: a query of the owned rows of a binding and those that are due later, queue by queue';
 
 CREATE FUNCTION pawl._queue_depth()
 RETURNS TABLE (relation regclass, state_column name, queue text, claimable bigint, due_later bigint, owned bigint,
@@ -237,7 +237,7 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._owners_statement(pawl.binding) IS 'internal: a query of the processors of one lifecycle';
+COMMENT ON FUNCTION pawl._owners_statement(pawl.binding) IS 'internal: a query of the processors of one binding';
 
 CREATE FUNCTION pawl._owners()
 RETURNS TABLE (relation regclass, state_column name, processor text, owned bigint, at_least boolean,
@@ -273,7 +273,7 @@ BEGIN
         pawl._count_cap(), bound.due_column, bound.relation);
 END
 $function$;
-COMMENT ON FUNCTION pawl._timers_statement(pawl.binding) IS 'internal: a query of the due times of one lifecycle';
+COMMENT ON FUNCTION pawl._timers_statement(pawl.binding) IS 'internal: a query of the due times of one binding';
 
 CREATE FUNCTION pawl._timers()
 RETURNS TABLE (relation regclass, state_column name, due bigint, at_least boolean, next_due timestamptz, lag interval)
