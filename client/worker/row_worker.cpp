@@ -81,11 +81,18 @@ public:
         const std::lock_guard lock(mutex_);
         Batch& batch = batches_[processor];
         batch = {std::stop_source(), claimed_at};
+        if (stopped_) batch.stop.request_stop();
         return batch.stop.get_token();
     }
     void end(const std::string& processor) {
         const std::lock_guard lock(mutex_);
         batches_[processor] = {};
+    }
+    // Asks all handlers to stop, now and later.
+    void stop() {
+        const std::lock_guard lock(mutex_);
+        stopped_ = true;
+        for (auto& [processor, batch] : batches_) batch.stop.request_stop();
     }
     std::map<std::string, Batch> all() const {
         const std::lock_guard lock(mutex_);
@@ -95,6 +102,7 @@ public:
 private:
     mutable std::mutex mutex_;
     std::map<std::string, Batch> batches_;
+    bool stopped_ = false;
 };
 
 // Extends the leases of all sessions, and asks handlers to stop whose leases are lost.
@@ -330,8 +338,7 @@ void RowWorker::Impl::run() {
         });
     std::unique_lock lock(mutex);
     changed.wait(lock, [this] { return stopping || running == 0; });
-    if (!changed.wait_for(lock, settings.grace, [this] { return running == 0; }))
-        for (auto& [processor, batch] : batches.all()) batch.stop.request_stop();
+    if (!changed.wait_for(lock, settings.grace, [this] { return running == 0; })) batches.stop();
     lock.unlock();
     pool.clear();  // waits for them
     if (problem) std::rethrow_exception(problem);

@@ -22,7 +22,7 @@ my %program = (
 $ENV{PAWL_TYPESCRIPT} = "$ENV{PAWL_PROGRAMS}/typescript";
 my $node = new_cluster('main', with => [qw(pawl_dag pawl_bulk pawl_saga)]);
 $node->safe_psql('postgres', fixture('../workers/work.sql'));
-my $lease = 1000;
+my ($lease, $grace) = (1000, 30_000);
 
 # How each source gets its jobs, and what became of them.
 my %source = (
@@ -94,7 +94,7 @@ sub ends
 sub begin
 {
 	my ($language, $name, $proxy) = @_;
-	my @command = (@{ $program{$language} }, $name, $lease);
+	my @command = (@{ $program{$language} }, $name, $lease, $grace);
 	return $proxy ? begin_through($proxy, $node, @command) : begin_program($node, @command);
 }
 
@@ -166,7 +166,9 @@ for my $language (sort keys %program)
 		$source = $source{$name};
 		for my $scenario (map { exists $_->{$name} ? $_->{$name} ? { %$_, %{ $_->{$name} } } : () : $_ } @$scenarios)
 		{
-			next if $name ne 'table' && ($scenario->{accident} // 'kill') ne 'kill' && !$ENV{PAWL_LONG};
+			next if $name ne 'table' && ($scenario->{accident} // 'kill') ne 'kill' && !$scenario->{everywhere}
+				&& !$ENV{PAWL_LONG};
+			$grace = $scenario->{grace_ms} // 30_000;
 			subtest "$language, $name: $scenario->{name}" => sub {
 				my $run = begin($language, $name);
 				add(%{ $scenario->{jobs} });

@@ -43,12 +43,13 @@ int work(Worker& worker) {
     return 0;
 }
 
-int work_on_rows(milliseconds lease) {
+int work_on_rows(milliseconds lease, milliseconds grace) {
     pawl::RowWorker worker({
         .connection = {.application_name = "scenario"},
         .threads = 4,
         .batch = 2,
         .lease = lease,
+        .grace = grace,
         .longest_poll = milliseconds(100),
         .on_message = [](const std::string& message) { std::fprintf(stderr, "%s\n", message.c_str()); },
     });
@@ -66,11 +67,12 @@ int work_on_rows(milliseconds lease) {
     return 0;
 }
 
-int work_on_flows(milliseconds lease) {
+int work_on_flows(milliseconds lease, milliseconds grace) {
     pawl::SagaWorker worker({
         .connection = {.application_name = "scenario"},
         .threads = 4,
         .lease = lease,
+        .grace = grace,
         .longest_poll = milliseconds(100),
         .on_dropped = [](const pawl::SagaTask& task) { std::fprintf(stderr, "dropped: %s\n", task.flow.c_str()); },
         .on_message = [](const std::string& message) { std::fprintf(stderr, "%s\n", message.c_str()); },
@@ -86,12 +88,14 @@ int work_on_flows(milliseconds lease) {
 int main(int argc, char** argv) try {
     const std::string source = argc > 1 ? argv[1] : "";
     const milliseconds lease(argc > 2 ? std::atoi(argv[2]) : 60'000);
-    if (source == "rows") return work_on_rows(lease);
-    if (source == "flows") return work_on_flows(lease);
+    const milliseconds grace(argc > 3 ? std::atoi(argv[3]) : 30'000);
+    if (source == "rows") return work_on_rows(lease, grace);
+    if (source == "flows") return work_on_flows(lease, grace);
     pawl::WorkerSettings settings{
         .connection = {.application_name = "scenario"},
         .threads = 4,
         .lease = lease,
+        .grace = grace,
         .longest_poll = milliseconds(100),
         .on_dropped = [](const pawl::Job& job) { std::fprintf(stderr, "dropped: %s\n", job.key.c_str()); },
         .on_message = [](const std::string& message) { std::fprintf(stderr, "%s\n", message.c_str()); },

@@ -1,7 +1,7 @@
 // The worker of the scenarios in JavaScript, by the package of client/typescript that
 // PAWL_TYPESCRIPT names. See README.md.
 const pawl = await import(`${process.env.PAWL_TYPESCRIPT}/dist/index.js`);
-const [source, lease] = process.argv.slice(2);
+const [source, lease, grace] = process.argv.slice(2);
 const sources = {
     table: () => new pawl.Table("work", { success: "finish", failure: "fail", permanentFailure: "give_up" }),
     steps: () => new pawl.Steps("default"),
@@ -12,6 +12,7 @@ const worker = new pawl.Worker({
     connection: { application_name: "scenario" },
     source: sources[source](),
     lease: Number(lease),
+    grace: Number(grace),
     longestPoll: 100,
     onMessage: (text) => console.error(text),
     onDropped: (job) => console.error(`dropped: ${job.key}`),

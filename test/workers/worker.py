@@ -6,7 +6,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../client/python"))
 import pawl  # noqa: E402
 
-source, lease = sys.argv[1], float(sys.argv[2]) / 1000
+source, lease, grace = sys.argv[1], float(sys.argv[2]) / 1000, float(sys.argv[3]) / 1000
 sources = {
     "table": lambda: pawl.Table("work", success="finish", failure="fail", permanent_failure="give_up"),
     "steps": lambda: pawl.Steps("default"),
@@ -18,6 +18,7 @@ worker = pawl.Worker(
     sources[source](),
     threads=4,
     lease=lease,
+    grace=grace,
     longest_poll=0.1,
     on_message=lambda text: print(text, file=sys.stderr, flush=True),
     on_dropped=lambda job: print("dropped: " + job.key, file=sys.stderr, flush=True),

@@ -67,11 +67,11 @@ struct RowWorkerSettings {
     int threads = 1;                          ///< Each has a connection of its own.
     int batch = 500;                          ///< Rows that a thread claims at once.
     std::chrono::milliseconds lease{60'000};  ///< Lease time. Extended every third of it.
+    std::chrono::milliseconds grace{
+        30'000};  ///< After stop(): how long handlers may run before they are asked to stop.
     std::chrono::milliseconds shortest_poll{5};   ///< First wait between two polls; doubled by every poll without work.
     std::chrono::milliseconds longest_poll{500};  ///< Longest wait between two polls.
     bool wake = true;  ///< Wait for notifications. False, or behind a transaction pooler: poll.
-    std::chrono::milliseconds grace{
-        30'000};  ///< After stop(): how long handlers may run before they are asked to stop.
 
     /// Called with lines for a log; on any thread of the worker, one call at a time.
     std::function<void(const std::string&)> on_message = {};
