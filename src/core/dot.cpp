@@ -10,7 +10,7 @@
 namespace pawl::core {
 namespace {
 
-constexpr std::size_t none = static_cast<std::size_t>(-1);
+constexpr std::size_t no_index = static_cast<std::size_t>(-1);
 
 std::string dot_string(std::string_view text) {
     std::string result = "\"";
@@ -207,33 +207,33 @@ std::size_t DotWriter::anchor(std::size_t state) const {
 // True if the state is the composite or inside it. Graphviz cannot clip a line at a cluster that contains both its
 // ends.
 bool DotWriter::inside(std::size_t state, std::size_t composite) const {
-    while (state != none && state != composite) {
+    while (state != no_index && state != composite) {
         const std::string& parent = diagram_.states[state].parent;
-        state = parent.empty() ? none : ids_.at(parent);
+        state = parent.empty() ? no_index : ids_.at(parent);
     }
-    return state != none;
+    return state != no_index;
 }
 
 void DotWriter::write_transition(const DrawnTransition& transition) {
-    const std::size_t from = transition.from == "[*]" ? none : ids_.at(transition.from);
-    const std::size_t to = transition.to == "[*]" ? none : ids_.at(transition.to);
+    const std::size_t from = transition.from == "[*]" ? no_index : ids_.at(transition.from);
+    const std::size_t to = transition.to == "[*]" ? no_index : ids_.at(transition.to);
     std::string attributes;
     const auto add = [&attributes](const std::string& text) { attributes += (attributes.empty() ? "" : ", ") + text; };
-    if (to == none) {
-        if (from == none || diagram_.states[from].kind == StateKind::state)
+    if (to == no_index) {
+        if (from == no_index || diagram_.states[from].kind == StateKind::state)
             return;  // shown by the state's double border
         line(dot_string("[*] after " + transition.from) +
              " [shape=doublecircle, label=\"\", width=0.12, style=filled, fillcolor=\"#1f2328\"]");
     }
-    if (from != none && nodes_[from].cluster && !inside(to, from))
+    if (from != no_index && nodes_[from].cluster && !inside(to, from))
         add("ltail=" + dot_string("cluster_" + transition.from));
-    if (to != none && nodes_[to].cluster && !inside(from, to)) add("lhead=" + dot_string("cluster_" + transition.to));
+    if (to != no_index && nodes_[to].cluster && !inside(from, to)) add("lhead=" + dot_string("cluster_" + transition.to));
     const std::string label = write_label(transition.label);
     if (!label.empty()) add("label=" + dot_string(' ' + label + ' '));
     if (!transition.label.after.empty()) add("style=dashed");
-    line((from == none ? dot_string("[*] in " + transition.in) : dot_string(diagram_.states[anchor(from)].id)) +
+    line((from == no_index ? dot_string("[*] in " + transition.in) : dot_string(diagram_.states[anchor(from)].id)) +
          " -> " +
-         (to == none ? dot_string("[*] after " + transition.from) : dot_string(diagram_.states[anchor(to)].id)) +
+         (to == no_index ? dot_string("[*] after " + transition.from) : dot_string(diagram_.states[anchor(to)].id)) +
          (attributes.empty() ? "" : " [" + attributes + "]"));
 }
 

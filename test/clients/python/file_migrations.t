@@ -14,7 +14,7 @@ PAWL = os.path.join(HERE, "..", "..", "..", "build", "programs", "client", "pawl
 DIAGRAM = """---
 title: "Orders: 100 %% of them"
 pawl:
-  machine: %(tool)s_order
+  machine: %(tool)s_files_order
   %(remap)s
   tables:
     - table: %(tool)s_files.orders
@@ -61,7 +61,7 @@ def migrated(tool, folder, path, run, after):
               "%s: after migration %d nothing is left" % (tool, number))
     equal(psql("select string_agg(state, ' ' order by id) from %s_files.orders" % tool), "cart billed",
           tool + ": the rows are in the new state")
-    diagram = psql("select pawl.diagram('%s_order')" % tool).replace("\\\\", "\\")
+    diagram = psql("select pawl.diagram('%s_files_order')" % tool).replace("\\\\", "\\")
     ok("it's \"sent\" at 5:30 \\ with %s and %(name)s" in diagram, tool + ": the text of the diagram arrives as it is")
 
 
