@@ -50,7 +50,7 @@ export async function send(method: string, path: string, body?: unknown, more: R
     if (!headers.has("Accept")) headers.set("Accept", "application/json, application/problem+json");
     if (method !== "GET") {
         headers.set("Content-Type", "application/json");
-        headers.set("Idempotency-Key", randomKey());
+        if (!headers.has("Idempotency-Key")) headers.set("Idempotency-Key", randomKey());
     }
     let response: Response;
     try {
@@ -96,8 +96,10 @@ export async function text(path: string, signal?: AbortSignal): Promise<string> 
     ).text();
 }
 
-export async function post<T = unknown>(path: string, body?: unknown): Promise<T> {
-    const answer = await (await send("POST", path, body)).text();
+/** With a key, the request can be sent again: what was done is answered again, and not done twice. */
+export async function post<T = unknown>(path: string, body?: unknown, key?: string): Promise<T> {
+    const headers: Record<string, string> = key ? { "Idempotency-Key": key } : {};
+    const answer = await (await send("POST", path, body, { headers })).text();
     return (answer ? JSON.parse(answer) : null) as T;
 }
 

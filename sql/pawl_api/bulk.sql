@@ -8,19 +8,12 @@ AS $function$
 DECLARE
     page integer := pawl_api._limit(q);
     before uuid := coalesce((pawl_api._after(q, 1))[1]::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
-    states text[] := string_to_array(q ->> 'status', ',');
+    found_ones record;
     items jsonb;
 BEGIN
-    PERFORM pawl_api._need('pawl_bulk');
-    SELECT jsonb_agg(to_jsonb(s) ORDER BY s.operation DESC) INTO items
-      FROM (SELECT o.operation FROM pawl_bulk.operations o
-             WHERE o.operation < before AND (states IS NULL OR o.status = ANY (states))
-                 AND (q ->> 'operationName' IS NULL OR o.definition = q ->> 'operationName')
-               AND (q ->> 'createdBy' IS NULL OR o.created_by = q ->> 'createdBy')
-               AND (q ->> 'fromDate' IS NULL OR o.created_at >= (q ->> 'fromDate')::timestamptz)
-               AND (q ->> 'toDate' IS NULL OR o.created_at <= (q ->> 'toDate')::timestamptz)
-             ORDER BY o.operation DESC LIMIT page) o
-      JOIN pawl_bulk.status s ON s.operation = o.operation;
+    SELECT x.* INTO found_ones FROM pawl_api._find_bulks(q, before, page) x;
+    SELECT jsonb_agg(to_jsonb(s) ORDER BY s.operation DESC) INTO items FROM unnest(found_ones.ids) f(id)
+      JOIN pawl_bulk.status s ON s.operation = f.id;
     RETURN pawl_api._page(items, page, 'operation');
 END
 $function$;

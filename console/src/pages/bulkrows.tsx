@@ -2,7 +2,8 @@ import { segment } from "../api";
 import { go, link } from "../router";
 import type { BulkRow, BulkStep, Transition } from "../types";
 import { usePaged } from "../ui/paged";
-import { Card, Choice, More, Search, Show, State, Table } from "../ui/parts";
+import { Card, Choice, More, Search, Show, State } from "../ui/parts";
+import { Table } from "../ui/table";
 
 const states = ["Pending", "Running", "WaitingForCompletion", "Completed", "Failed", "TimedOut", "Cancelled"];
 

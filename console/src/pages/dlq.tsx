@@ -5,7 +5,38 @@ import { failedStep, problemText, spoken } from "../format";
 import type { DeadLetter } from "../types";
 import { useAsk } from "../ui/dialog";
 import { usePaged } from "../ui/paged";
-import { Ago, Choice, Head, Id, More, Show, State, Table } from "../ui/parts";
+import { useTicks, type Kind } from "../ui/ticks";
+import { Ago, Choice, Head, Id, More, Show, State } from "../ui/parts";
+import { Table } from "../ui/table";
+
+const kind: Kind = {
+    path: "/v1/dlq/actions",
+    one: "dead letter",
+    until: "entered_before",
+    href: (id) => link(["tasks", id]),
+    choices: [
+        {
+            action: "retry",
+            verb: "Retry",
+            reason: "may",
+            means: "The dead letters are closed, and their tasks continue from the failed steps. Finished steps keep their results.",
+        },
+        {
+            action: "give_up",
+            verb: "Give up",
+            danger: true,
+            reason: "must",
+            means: "The tasks end in error, and the dead letters are closed. A retry can start a task again later.",
+        },
+        {
+            action: "cancel",
+            verb: "Cancel",
+            danger: true,
+            reason: "may",
+            means: "The tasks and their unfinished steps are cancelled. This cannot be undone.",
+        },
+    ],
+};
 
 export function DeadLettersPage({ query }: { query: Record<string, string> }) {
     const may = useMay("pawl_dag.retry_task");
@@ -17,6 +48,12 @@ export function DeadLettersPage({ query }: { query: Record<string, string> }) {
         { concerns: (t) => t.relation === "pawl_dag.tasks" },
     );
     const { ask, dialog } = useAsk(letters.first.reload);
+    const { ticks, bar } = useTicks({
+        kind,
+        may: may && status === "pending",
+        filter: {},
+        done: letters.first.reload,
+    });
     return (
         <>
             <Head title="Dead letters" sub="Tasks that wait for an operator's decision." />
@@ -32,8 +69,11 @@ export function DeadLettersPage({ query }: { query: Record<string, string> }) {
             <Show of={letters.first}>
                 {() => (
                     <>
+                        {letters.items.length > 0 && bar}
                         <Table
                             of={letters.items}
+                            ticks={ticks}
+                            tickKey={(d) => (d.resolution_status === "pending" ? d.task_uuid : null)}
                             empty={status === "pending" ? "None. Nothing waits for a decision." : "None."}
                             rowKey={(d) => d.entry_uuid}
                             columns={[
