@@ -67,8 +67,10 @@ BEGIN
         PERFORM pawl.raise('22023', 'the body must have either "ids" or "filter"');
     ELSIF filter IS NOT NULL THEN
         PERFORM pawl_api._object(filter, CASE kind
-            WHEN 'task' THEN '{state,name,namespace,identity_key,created_after,created_before}'::text[]
-            WHEN 'letter' THEN '{reason,entered_before}' ELSE '{status,operationName,createdBy,fromDate,toDate}' END);
+            WHEN 'task'
+                THEN '{state,name,namespace,identity_key,created_after,created_before,search}'::text[]
+            WHEN 'letter' THEN '{reason,entered_before,search}'
+            ELSE '{status,operationName,createdBy,fromDate,toDate}' END);
         SELECT e.key INTO wrong FROM jsonb_each(filter) e WHERE jsonb_typeof(e.value) <> 'string' LIMIT 1;
         IF FOUND THEN
             PERFORM pawl.raise('22023', format('"%s" of the filter must be a string', wrong));
@@ -252,9 +254,9 @@ COMMENT ON FUNCTION pawl_api.act_on_dlq(jsonb, jsonb) IS
 'Route: retries, gives up, resolves or cancels the tasks of many pending dead letters, each with an outcome of its
 own. A request works for two seconds at most, or a quarter of statement_timeout if that is less; next continues it.
 q: none. body: action (cancel, retry, resolve, give_up), reason (a text for the log; resolve, give_up and reset need
-it), either ids (of tasks, at most 500) or filter (an object of texts: reason, entered_before; an empty one
-matches all), dry_run (true: nothing is changed; default false), limit (1 to 500, with dry_run to 10000; default: the
-most), cursor (next of the answer before).
+it), either ids (of tasks, at most 500) or filter (an object of texts: reason, entered_before, search; an empty one
+matches all), dry_run (true: nothing is changed; default false), limit (1 to 500, with dry_run to 10000; default:
+the most), cursor (next of the answer before).
 Returns changed, unchanged (it was so already) and rejected (how many), groups (outcome, state before, sqlstate,
 reason, count, up to three examples), items (id, state before, outcome, sqlstate, reason; empty with dry_run), at,
 and next (null: the end).

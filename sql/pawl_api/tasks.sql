@@ -47,16 +47,18 @@ BEGIN
     SELECT x.* INTO found_ones FROM pawl_api._find_tasks(q, before, page, enough) x;
     SELECT jsonb_agg(pawl_api._task(t) ORDER BY t.task_uuid DESC) INTO items FROM pawl_dag.tasks t
         WHERE t.task_uuid = ANY (found_ones.ids);
-    RETURN pawl_api._filtered_page(items, page, 'task_uuid', found_ones.looked_until::text);
+    RETURN pawl_api._filtered_page(items, page, '{task_uuid}',
+        string_to_array(found_ones.looked_until::text, ','));
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.list_tasks(jsonb) IS
 'Route: tasks, newest first; filters other than identity_key look at tasks for 100 ms for each page (setting
 pawl_api.look_for_ms), so a page can be short or empty and still have a next one.
-q: state (several by comma), name, namespace, identity_key, created_after, created_before, limit (rows in the
-answer, 1 to 500), cursor (next of the answer before). Returns the answer as JSON.
-Errors: 22023 an invalid limit or cursor; 0A000 pawl_dag is not installed. Privileges: pawl_admin, pawl_operator,
-pawl_worker, pawl_reader; with the rights of the role on the tables.
+q: state (several by comma), name, namespace, identity_key, created_after, created_before, search (a text of the
+context or error of the task, or of a result or error of its steps, in any case), limit (rows in the answer, 1 to
+500), cursor (next of the answer before). Returns the answer as JSON.
+Errors: 22023 an invalid limit, cursor or search; 0A000 pawl_dag is not installed. Privileges: pawl_admin,
+pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
 Example: SELECT pawl_api.list_tasks(''{"state": "error", "limit": "20"}'')';
 
 CREATE FUNCTION pawl_api.get_task(q jsonb) RETURNS jsonb

@@ -81,7 +81,7 @@ while ($page =~ /^```sh\n(.*?)^```\n(?:```json\n(.*?)^```\n)?/msg)
 			'and tells of the transition that comes') if $is_stream;
 	++$count;
 }
-is($count, 10, 'the page has its examples');
+is($count, 11, 'the page has its examples');
 like(slurp_file("$folder/report.csv"), qr/^RowNumber/, 'the report is where it was asked for');
 is((() = $page =~ /^curl /mg), (() = join('', $page =~ /^```sh\n(.*?)^```/msg) =~ /^curl /mg),
 	'no command of the page was left out');

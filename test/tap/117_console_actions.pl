@@ -86,8 +86,23 @@ $browser->click('dialog .buttons button', 'Close');
 closed();
 ok($browser->sees('to act on them', '.ticked'), 'nothing is ticked after it');
 
+# A text of a payload
+$node->safe_psql('postgres', q{select pawl_dag.start_task('idle', '{"customer": "Ada Lovelace"}')});
+page('#/tasks?template=idle');
+$browser->type('.filters label:last-of-type input', 'lovelace');
+ok(wait_until(sub { $browser->run('return document.querySelectorAll("tbody tr").length') == 1 }, 'one task'),
+	'a task is found by a text of its context');
+like($browser->run('return location.hash'), qr/search=lovelace/, 'and the address keeps the search');
+$browser->click('.ticked button', 'choose all');
+$browser->click('.ticked button', 'Cancel');
+ok($browser->sees('1 will change', 'dialog'), 'an action on all that match honours it');
+$browser->click('dialog .buttons button', 'Leave it');
+closed();
+
 # Dead letters and operations
-page('#/dlq');
+page('#/dlq?search=declined');
+$browser->sees('declined', 'tbody');
+picture('letters');
 $browser->click('td.tick input');
 $browser->click('.ticked button', 'Give up');
 ok($browser->sees('1 will change', 'dialog'), 'a dead letter is given up');

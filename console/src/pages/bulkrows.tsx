@@ -19,12 +19,12 @@ export function BulkRows({
     steps: BulkStep[];
     concerns: (t: Transition) => boolean;
 }) {
-    const { state = "", step = "", id = "" } = query;
+    const { state = "", step = "", id = "", search = "" } = query;
     const change = (more: Record<string, string>) =>
-        go(link(["bulks", operation], { state, step, id, row: query.row, ...more }), true);
+        go(link(["bulks", operation], { state, step, id, search, row: query.row, ...more }), true);
     const rows = usePaged<BulkRow>(
         `/api/bulks/${segment(operation)}/rows`,
-        { state, stepName: step, rowId: id, limit: 50 },
+        { state, stepName: step, rowId: id, search, limit: 50 },
         (r) => String(r.row_number),
         { concerns, least: 2_000 },
     );
@@ -39,13 +39,19 @@ export function BulkRows({
                     of={steps.map((s): [string, string] => [s.step_name, s.step_name])}
                 />
                 <Search label="Row id" value={id} set={(v) => change({ id: v })} />
+                <Search
+                    label="Text"
+                    value={search}
+                    set={(v) => change({ search: v })}
+                    placeholder="of data or errors"
+                />
             </div>
             <Show of={rows.first}>
                 {() => (
                     <>
                         <Table
                             of={rows.items}
-                            empty="No row matches."
+                            empty={rows.next ? "None so far; later rows have not been searched." : "No row matches."}
                             rowKey={(r) => String(r.row_number)}
                             columns={[
                                 {
@@ -74,7 +80,7 @@ export function BulkRows({
                                 },
                             ]}
                         />
-                        <More next={rows.next} load={rows.more} />
+                        <More next={rows.next} load={rows.more} looking={rows.looking} />
                     </>
                 )}
             </Show>

@@ -58,7 +58,11 @@ export function BulksPage({ query }: { query: Record<string, string> }) {
         every: 3_000,
         least: 1_000,
     });
-    const { ticks, bar } = useTicks({ kind, may: useMay("pawl_bulk.retry"), filter, done: bulks.first.reload });
+    const {
+        ticks,
+        bar,
+        dialog: acting,
+    } = useTicks({ kind, may: useMay("pawl_bulk.retry"), filter, done: bulks.first.reload });
     return (
         <>
             <Head title="Bulk operations" />
@@ -147,6 +151,7 @@ export function BulksPage({ query }: { query: Record<string, string> }) {
                     </>
                 )}
             </Show>
+            {acting}
         </>
     );
 }

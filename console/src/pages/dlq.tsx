@@ -6,7 +6,7 @@ import type { DeadLetter } from "../types";
 import { useAsk } from "../ui/dialog";
 import { usePaged } from "../ui/paged";
 import { useTicks, type Kind } from "../ui/ticks";
-import { Ago, Choice, Head, Id, More, Show, State } from "../ui/parts";
+import { Ago, Choice, Head, Id, More, Search, Show, State } from "../ui/parts";
 import { Table } from "../ui/table";
 
 const kind: Kind = {
@@ -40,18 +40,23 @@ const kind: Kind = {
 
 export function DeadLettersPage({ query }: { query: Record<string, string> }) {
     const may = useMay("pawl_dag.retry_task");
-    const status = query.status ?? "pending";
+    const { status = "pending", search = "" } = query;
+    const change = (more: Record<string, string>) => go(link(["dlq"], { status, search, ...more }), true);
     const letters = usePaged<DeadLetter>(
         "/v1/dlq",
-        { status: status === "all" ? "" : status, limit: 50 },
+        { status: status === "all" ? "" : status, search, limit: 50 },
         (d) => d.entry_uuid,
         { concerns: (t) => t.relation === "pawl_dag.tasks" },
     );
     const { ask, dialog } = useAsk(letters.first.reload);
-    const { ticks, bar } = useTicks({
+    const {
+        ticks,
+        bar,
+        dialog: acting,
+    } = useTicks({
         kind,
         may: may && status === "pending",
-        filter: {},
+        filter: { search },
         done: letters.first.reload,
     });
     return (
@@ -62,8 +67,14 @@ export function DeadLettersPage({ query }: { query: Record<string, string> }) {
                     label="Status"
                     value={status}
                     none={null}
-                    set={(v) => go(link(["dlq"], { status: v }), true)}
+                    set={(v) => change({ status: v })}
                     of={["pending", "manually_resolved", "permanently_failed", "cancelled", "all"]}
+                />
+                <Search
+                    label="Text"
+                    value={search}
+                    set={(v) => change({ search: v })}
+                    placeholder="of context, errors, notes"
                 />
             </div>
             <Show of={letters.first}>
@@ -74,7 +85,15 @@ export function DeadLettersPage({ query }: { query: Record<string, string> }) {
                             of={letters.items}
                             ticks={ticks}
                             tickKey={(d) => (d.resolution_status === "pending" ? d.task_uuid : null)}
-                            empty={status === "pending" ? "None. Nothing waits for a decision." : "None."}
+                            empty={
+                                search
+                                    ? !letters.next
+                                        ? "No dead letter has this text."
+                                        : "None so far; older dead letters have not been searched."
+                                    : status === "pending"
+                                      ? "None. Nothing waits for a decision."
+                                      : "None."
+                            }
                             rowKey={(d) => d.entry_uuid}
                             columns={[
                                 {
@@ -137,10 +156,11 @@ export function DeadLettersPage({ query }: { query: Record<string, string> }) {
                                 },
                             ]}
                         />
-                        <More next={letters.next} load={letters.more} />
+                        <More next={letters.next} load={letters.more} looking={letters.looking} />
                     </>
                 )}
             </Show>
+            {acting}
             {dialog}
         </>
     );

@@ -47,6 +47,7 @@ export function MachinePage({ machine }: { machine: string }) {
                 sub={
                     <>
                         {definition.data && <>version {definition.data.version} · </>}
+                        <a href={link(["draw"], { machine })}>open in Draw</a> ·{" "}
                         <a href={link(["machines"])}>all machines</a>
                     </>
                 }

@@ -53,14 +53,15 @@ const kind: Kind = {
 };
 
 export function TasksPage({ query }: { query: Record<string, string> }) {
-    const { state = "", template = "", age = "", key = "" } = query;
-    const change = (more: Record<string, string>) => go(link(["tasks"], { state, template, age, key, ...more }), true);
+    const { state = "", template = "", age = "", key = "", search = "" } = query;
+    const change = (more: Record<string, string>) =>
+        go(link(["tasks"], { state, template, age, key, search, ...more }), true);
     const templates = useLive("templates", (signal) => get<Page<Template>>("/v1/templates", {}, signal), {
         concerns: () => false,
         every: 60_000,
     });
     const since = useMemo(() => (age ? new Date(Date.now() - 1000 * Number(age)).toISOString() : ""), [age]);
-    const filter = { state, name: template, identity_key: key, created_after: since };
+    const filter = { state, name: template, identity_key: key, created_after: since, search };
     const tasks = usePaged<Task>("/v1/tasks", { ...filter, limit: 50 }, (t) => t.task_uuid, {
         concerns: (t) => t.relation === "pawl_dag.tasks",
         least: 1_500,
@@ -68,7 +69,11 @@ export function TasksPage({ query }: { query: Record<string, string> }) {
     const names = [...new Set((templates.data?.items ?? []).map((t) => t.name))].sort();
     const now = useNow();
     const mayStart = useMay("pawl_dag.start_task");
-    const { ticks, bar } = useTicks({ kind, may: useMay("pawl_dag.retry_task"), filter, done: tasks.first.reload });
+    const {
+        ticks,
+        bar,
+        dialog: acting,
+    } = useTicks({ kind, may: useMay("pawl_dag.retry_task"), filter, done: tasks.first.reload });
     const [starting, setStarting] = useState(false);
     return (
         <>
@@ -101,6 +106,12 @@ export function TasksPage({ query }: { query: Record<string, string> }) {
                     set={(v) => (isId(v) ? go(link(["tasks", v])) : change({ key: v }))}
                     placeholder="identity key, or a task"
                 />
+                <Search
+                    label="Text"
+                    value={search}
+                    set={(v) => change({ search: v })}
+                    placeholder="of context, results, errors"
+                />
             </div>
             <Show of={tasks.first}>
                 {() => (
@@ -110,7 +121,7 @@ export function TasksPage({ query }: { query: Record<string, string> }) {
                             of={tasks.items}
                             ticks={ticks}
                             empty={
-                                state || template || age || key
+                                state || template || age || key || search
                                     ? !tasks.next
                                         ? "No task matches these filters."
                                         : tasks.looking
@@ -152,6 +163,7 @@ export function TasksPage({ query }: { query: Record<string, string> }) {
                     </>
                 )}
             </Show>
+            {acting}
         </>
     );
 }

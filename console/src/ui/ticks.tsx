@@ -27,10 +27,17 @@ interface Given {
     done: () => void;
 }
 
+interface Ticked {
+    ticks: Ticks | null;
+    bar: ComponentChildren;
+    /** Stays when the list is empty, because its rows may be gone after the action. */
+    dialog: ComponentChildren;
+}
+
 /** At most as many as a request takes. */
 const mostTicks = 500;
 
-export function useTicks({ kind, may, filter, done }: Given): { ticks: Ticks | null; bar: ComponentChildren } {
+export function useTicks({ kind, may, filter, done }: Given): Ticked {
     const [ids, setIds] = useState<Set<string>>(new Set());
     const [all, setAll] = useState(false);
     const [open, setOpen] = useState<{ choice: Choice; target: Target } | null>(null);
@@ -40,7 +47,7 @@ export function useTicks({ kind, may, filter, done }: Given): { ticks: Ticks | n
         setAll(false);
     };
     useEffect(clear, [kind.path, JSON.stringify(used)]);
-    if (!may) return { ticks: null, bar: null };
+    if (!may) return { ticks: null, bar: null, dialog: null };
     const tick = (which: string[], on: boolean) =>
         setIds((old) => {
             const now = new Set(old);
@@ -57,48 +64,44 @@ export function useTicks({ kind, may, filter, done }: Given): { ticks: Ticks | n
     return {
         ticks: { ids, all, tick },
         bar: (
-            <>
-                <div class={some ? "ticked on" : "ticked"} role="group" aria-label="Actions on many">
-                    <span role="status">{some ? what : `Tick ${kind.more ?? kind.one + "s"} to act on them, or`}</span>
-                    {!all && (
-                        <button class="plain" onClick={() => setAll(true)}>
-                            choose all that match
-                        </button>
-                    )}
-                    {some && (
-                        <>
-                            {kind.choices.map((choice) => (
-                                <button
-                                    key={choice.action}
-                                    class={choice.danger ? "danger" : ""}
-                                    onClick={() =>
-                                        setOpen({ choice, target: all ? { filter: used } : { ids: [...ids] } })
-                                    }
-                                >
-                                    {choice.verb}…
-                                </button>
-                            ))}
-                            <button class="plain" onClick={clear}>
-                                clear
-                            </button>
-                        </>
-                    )}
-                </div>
-                {open && (
-                    <ActDialog
-                        kind={kind}
-                        choice={open.choice}
-                        target={open.target}
-                        what={what}
-                        close={(acted) => {
-                            setOpen(null);
-                            if (!acted) return;
-                            clear();
-                            done();
-                        }}
-                    />
+            <div class={some ? "ticked on" : "ticked"} role="group" aria-label="Actions on many">
+                <span role="status">{some ? what : `Tick ${kind.more ?? kind.one + "s"} to act on them, or`}</span>
+                {!all && (
+                    <button class="plain" onClick={() => setAll(true)}>
+                        choose all that match
+                    </button>
                 )}
-            </>
+                {some && (
+                    <>
+                        {kind.choices.map((choice) => (
+                            <button
+                                key={choice.action}
+                                class={choice.danger ? "danger" : ""}
+                                onClick={() => setOpen({ choice, target: all ? { filter: used } : { ids: [...ids] } })}
+                            >
+                                {choice.verb}…
+                            </button>
+                        ))}
+                        <button class="plain" onClick={clear}>
+                            clear
+                        </button>
+                    </>
+                )}
+            </div>
+        ),
+        dialog: open && (
+            <ActDialog
+                kind={kind}
+                choice={open.choice}
+                target={open.target}
+                what={what}
+                close={(acted) => {
+                    setOpen(null);
+                    if (!acted) return;
+                    clear();
+                    done();
+                }}
+            />
         ),
     };
 }
