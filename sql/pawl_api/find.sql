@@ -18,8 +18,9 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_api._search(jsonb) IS 'internal: the text to search for; null: none; 22023';
 
+-- STABLE as array_to_string is: only so is it part of the query that calls it.
 CREATE FUNCTION pawl_api._has_text(searched text, VARIADIC texts text[]) RETURNS boolean
-LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 RETURN
 pg_catalog.strpos(pg_catalog.lower(pg_catalog.array_to_string(texts, E'\n')), searched) OPERATOR(pg_catalog.>) 0;
 COMMENT ON FUNCTION pawl_api._has_text(text, text[]) IS 'internal: whether one of the texts has the searched one';
