@@ -43,6 +43,7 @@ async function problemOf(response: Response): Promise<Problem> {
     }
 }
 
+/** A request that changes something has a key and is not aborted; one with a signal only reads. */
 export async function send(method: string, path: string, body?: unknown, more: RequestInit = {}): Promise<Response> {
     const headers = new Headers(more.headers);
     const bearer = token.get();
@@ -50,7 +51,7 @@ export async function send(method: string, path: string, body?: unknown, more: R
     if (!headers.has("Accept")) headers.set("Accept", "application/json, application/problem+json");
     if (method !== "GET") {
         headers.set("Content-Type", "application/json");
-        headers.set("Idempotency-Key", randomKey());
+        if (!headers.has("Idempotency-Key") && !more.signal) headers.set("Idempotency-Key", randomKey());
     }
     let response: Response;
     try {
@@ -96,9 +97,16 @@ export async function text(path: string, signal?: AbortSignal): Promise<string> 
     ).text();
 }
 
-export async function post<T = unknown>(path: string, body?: unknown): Promise<T> {
-    const answer = await (await send("POST", path, body)).text();
+/** With a key, the request can be sent again: what was done is answered again, and not done twice. */
+export async function post<T = unknown>(path: string, body?: unknown, key?: string): Promise<T> {
+    const headers: Record<string, string> = key ? { "Idempotency-Key": key } : {};
+    const answer = await (await send("POST", path, body, { headers })).text();
     return (answer ? JSON.parse(answer) : null) as T;
+}
+
+/** Posts what only reads, because it is too long for an address. */
+export async function ask<T>(path: string, body: unknown, signal: AbortSignal): Promise<T> {
+    return (await (await send("POST", path, body, { signal })).json()) as T;
 }
 
 /** Lets the browser download a file by a single-use link: it is streamed to disk, never held in the page's memory. */

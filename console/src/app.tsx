@@ -11,6 +11,7 @@ import { SignIn } from "./pages/signin";
 import { OverviewPage } from "./pages/overview";
 import { MachinesPage } from "./pages/machines";
 import { MachinePage } from "./pages/machine";
+import { DrawPage } from "./pages/draw";
 import { RowPage } from "./pages/row";
 import { TasksPage } from "./pages/tasks";
 import { TaskPage } from "./pages/task";
@@ -23,6 +24,7 @@ import { DeadLettersPage } from "./pages/dlq";
 const sections: { path: string; name: string; pack?: string }[] = [
     { path: "", name: "Overview" },
     { path: "machines", name: "Machines" },
+    { path: "draw", name: "Draw" },
     { path: "row", name: "Timeline" },
     { path: "tasks", name: "Tasks", pack: "pawl_dag" },
     { path: "dlq", name: "Dead letters", pack: "pawl_dag" },
@@ -37,6 +39,8 @@ function page({ path, query }: Place): ComponentChildren {
             return <OverviewPage />;
         case "machines":
             return id ? <MachinePage machine={id} /> : <MachinesPage />;
+        case "draw":
+            return <DrawPage query={query} />;
         case "row":
             return <RowPage query={query} />;
         case "tasks":

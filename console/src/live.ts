@@ -3,6 +3,7 @@ import { createContext } from "preact";
 import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import { randomKey, send, Problem, token } from "./api";
 import { share, type Read } from "./shared";
+import { limited } from "./slots";
 import { EventParser } from "./sse";
 import type { Session, Transition } from "./types";
 
@@ -46,6 +47,22 @@ export function useConnected(): boolean {
 
 const pause = (ms: number) => new Promise((done) => setTimeout(done, ms));
 
+/** The next part of the stream, which has a comment every 15 seconds. A stream that is silent for longer is lost. */
+async function heard(reader: ReadableStreamDefaultReader<Uint8Array>) {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const silence = new Promise<never>((_, lost) => {
+        timer = setTimeout(() => lost(new Error("silent")), 40_000);
+    });
+    try {
+        return await Promise.race([reader.read(), silence]);
+    } catch (e) {
+        void reader.cancel().catch(() => {});
+        throw e;
+    } finally {
+        clearTimeout(timer);
+    }
+}
+
 /** Reads the event stream until the signal aborts; reconnects after a loss, and continues from the last position. */
 const read: Read = async (from, signal, connected, event) => {
     let position = from;
@@ -57,9 +74,10 @@ const read: Read = async (from, signal, connected, event) => {
             const reader = response.body!.getReader();
             const decoder = new TextDecoder();
             const parser = new EventParser();
-            connected(true);
-            wait = 500;
-            for (let part = await reader.read(); !part.done; part = await reader.read()) {
+            // the server sends a comment at once: a proxy that keeps it back gives no stream
+            for (let part = await heard(reader); !part.done; part = await heard(reader)) {
+                connected(true);
+                wait = 500;
                 for (const message of parser.feed(decoder.decode(part.value, { stream: true }))) {
                     if (message.id) position = message.id;
                     if (message.event === "transition" || message.event === "message") event(position, message.data);
@@ -85,13 +103,15 @@ export function follow(session: Session, signal: AbortSignal): void {
     let sharing: { check: () => void } | null = null;
     const begin = () => {
         ended = new AbortController();
+        const slots = new BroadcastChannel("pawl streams");
         sharing = share(
             new BroadcastChannel(name),
             randomKey(),
-            read,
+            limited(read, slots, randomKey()),
             { connected: setConnected, event: tell, hidden: () => document.hidden },
             ended.signal,
         );
+        ended.signal.addEventListener("abort", () => slots.close());
     };
     const end = () => ended?.abort();
     const shown = () => {
@@ -181,7 +201,11 @@ export function useLive<T>(
             if (!ended.signal.aborted)
                 timer = setTimeout(
                     run,
-                    asked ? (options.least ?? 700) : document.hidden ? 60_000 : (options.every ?? 10_000),
+                    asked
+                        ? (options.least ?? 700)
+                        : document.hidden
+                          ? 60_000
+                          : (options.every ?? (connected ? 10_000 : 4_000)),
                 );
         };
         const soon = () => {

@@ -119,17 +119,17 @@ $function$;
 COMMENT ON FUNCTION pawl_api._look_until() IS
 'internal: when a filter stops: after 100 ms, or the setting pawl_api.look_for_ms';
 
-CREATE FUNCTION pawl_api._filtered_page(items jsonb, page integer, key text, looked_until text) RETURNS jsonb
+CREATE FUNCTION pawl_api._filtered_page(items jsonb, page integer, keys text[], looked_until text[]) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    RETURN CASE WHEN looked_until IS NULL OR jsonb_array_length(items) = page THEN pawl_api._page(items, page, key)
-                ELSE jsonb_build_object('items', coalesce(items, '[]'), 'next',
-                    pawl_api._cursor(ARRAY[looked_until])) END;
+    RETURN CASE WHEN looked_until IS NULL OR jsonb_array_length(items) = page
+                THEN pawl_api._page(items, page, VARIADIC keys)
+                ELSE jsonb_build_object('items', coalesce(items, '[]'), 'next', pawl_api._cursor(looked_until)) END;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._filtered_page(jsonb, integer, text, text) IS
+COMMENT ON FUNCTION pawl_api._filtered_page(jsonb, integer, text[], text[]) IS
 'internal: a page that continues after its last item, or, if it is short, where the filters stopped; null: at the end';
 
 -- A uuid as clients send it needs no subtransaction.

@@ -8,19 +8,12 @@ AS $function$
 DECLARE
     page integer := pawl_api._limit(q);
     before uuid := coalesce((pawl_api._after(q, 1))[1]::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
-    states text[] := string_to_array(q ->> 'status', ',');
+    found_ones record;
     items jsonb;
 BEGIN
-    PERFORM pawl_api._need('pawl_bulk');
-    SELECT jsonb_agg(to_jsonb(s) ORDER BY s.operation DESC) INTO items
-      FROM (SELECT o.operation FROM pawl_bulk.operations o
-             WHERE o.operation < before AND (states IS NULL OR o.status = ANY (states))
-                 AND (q ->> 'operationName' IS NULL OR o.definition = q ->> 'operationName')
-               AND (q ->> 'createdBy' IS NULL OR o.created_by = q ->> 'createdBy')
-               AND (q ->> 'fromDate' IS NULL OR o.created_at >= (q ->> 'fromDate')::timestamptz)
-               AND (q ->> 'toDate' IS NULL OR o.created_at <= (q ->> 'toDate')::timestamptz)
-             ORDER BY o.operation DESC LIMIT page) o
-      JOIN pawl_bulk.status s ON s.operation = o.operation;
+    SELECT x.* INTO found_ones FROM pawl_api._find_bulks(q, before, page) x;
+    SELECT jsonb_agg(to_jsonb(s) ORDER BY s.operation DESC) INTO items FROM unnest(found_ones.ids) f(id)
+      JOIN pawl_bulk.status s ON s.operation = f.id;
     RETURN pawl_api._page(items, page, 'operation');
 END
 $function$;
@@ -157,39 +150,61 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_api._bulk_row(uuid, bigint, bigint) IS 'internal: rows with their records';
 
+CREATE FUNCTION pawl_api._find_rows(id uuid, f jsonb, after bigint, page integer, OUT numbers bigint[],
+    OUT looked_until bigint)
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    enough constant timestamptz := pawl_api._look_until();
+    searched constant text := pawl_api._search(f);
+    step constant integer := CASE WHEN searched IS NULL THEN 5000 ELSE 200 END;
+    states text[] := string_to_array(f ->> 'state', ',');
+BEGIN
+    numbers := '{}';
+    LOOP
+        numbers := numbers || ARRAY(SELECT l.row_number
+              FROM (SELECT x.* FROM pawl_bulk.latest_records x WHERE x.operation = id AND x.row_number > after
+                     ORDER BY x.row_number LIMIT step) l
+             WHERE (f ->> 'rowId' IS NULL OR l.row_id = f ->> 'rowId') AND (states IS NULL OR l.state = ANY (states))
+               AND (f ->> 'stepName' IS NULL OR l.step_name = f ->> 'stepName')
+               AND (searched IS NULL OR pawl_api._has_text(searched, l.row_id, l.error_message, l.raw,
+                   (SELECT coalesce(i.raw, i.data::text) FROM pawl_bulk.input i
+                     WHERE i.operation = id AND i.row_number = l.row_number)))
+             ORDER BY l.row_number LIMIT page - cardinality(numbers));
+        EXIT WHEN cardinality(numbers) = page;
+        looked_until := (SELECT x.row_number FROM pawl_bulk.latest_records x WHERE x.operation = id
+            AND x.row_number > after ORDER BY x.row_number OFFSET step - 1 LIMIT 1);
+        EXIT WHEN looked_until IS NULL OR clock_timestamp() > enough;
+        after := looked_until;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._find_rows(uuid, jsonb, bigint, integer) IS
+'internal: rows of an operation that a filter matches, by number; a text is searched in data, id and error';
+
 CREATE FUNCTION pawl_api.bulk_rows(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    looked_at constant integer := 5000;
     id uuid := pawl_api._uuid(q, 'id');
     page integer := pawl_api._limit(q);
     after bigint := coalesce((pawl_api._after(q, 1))[1]::bigint, 0);
-    states text[] := string_to_array(q ->> 'state', ',');
-    looked_until text;
+    found_ones record;
     items jsonb;
 BEGIN
     PERFORM pawl_api._need_one('operation', id);
-    SELECT jsonb_agg(pawl_api._bulk_row(id, f.row_number, f.row_number) -> 0 ORDER BY f.row_number) INTO items
-      FROM (SELECT l.row_number
-          FROM (SELECT x.row_number, x.row_id, x.state, x.step_name FROM pawl_bulk.latest_records x
-                                       WHERE x.operation = id AND x.row_number > after
-              ORDER BY x.row_number LIMIT looked_at) l
-             WHERE (q ->> 'rowId' IS NULL OR l.row_id = q ->> 'rowId') AND (states IS NULL OR l.state = ANY (states))
-                 AND (q ->> 'stepName' IS NULL OR l.step_name = q ->> 'stepName')
-             ORDER BY l.row_number LIMIT page) f;
-    IF coalesce(jsonb_array_length(items), 0) < page THEN
-        SELECT x.row_number INTO looked_until FROM pawl_bulk.latest_records x
-            WHERE x.operation = id AND x.row_number > after ORDER BY x.row_number OFFSET looked_at - 1 LIMIT 1;
-    END IF;
-    RETURN pawl_api._filtered_page(items, page, 'row_number', looked_until);
+    SELECT x.* INTO found_ones FROM pawl_api._find_rows(id, q, after, page) x;
+    SELECT jsonb_agg(pawl_api._bulk_row(id, n, n) -> 0 ORDER BY n) INTO items FROM unnest(found_ones.numbers) n;
+    RETURN pawl_api._filtered_page(items, page, '{row_number}', string_to_array(found_ones.looked_until::text, ','));
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.bulk_rows(jsonb) IS
-'Route: rows with their states and records; the filters look at 5000 rows for each page.
-q: id (of the operation), rowId, state, stepName, limit (rows in the answer, 1 to 500), cursor (next of the answer
-before). Returns the answer as JSON.
+'Route: rows with their states and records; the filters look at rows for 100 ms for each page (setting
+pawl_api.look_for_ms), so a page can be short or empty and still have a next one.
+q: id (of the operation), rowId, state, stepName, search (a text of the row''s data, id or error, in any case),
+limit (rows in the answer, 1 to 500), cursor (next of the answer before). Returns the answer as JSON.
 Errors: P0002 no such operation; 22023 id is not a uuid; 22023 an invalid limit or cursor; 0A000 pawl_bulk is not
 installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the
 tables.

@@ -106,6 +106,44 @@ Errors: PW008 unknown machine or version; 22023 unknown format. Privileges: pawl
 pawl_reader; with the rights of the role on the tables.
 Example: SELECT pawl_api.machine_diagram(''{"machine": "order"}'')';
 
+-- The diagram is given back in its canonical form if it has no errors. A hint belongs to the error that ends the
+-- reading.
+CREATE FUNCTION pawl_api.check_diagram(q jsonb, body jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    most constant integer := 100000;
+    b jsonb := pawl_api._object(body, '{diagram}');
+    given text := b ->> 'diagram';
+    findings jsonb;
+    canonical text;
+    hint text;
+BEGIN
+    IF jsonb_typeof(b -> 'diagram') IS DISTINCT FROM 'string' THEN
+        PERFORM pawl.raise('22023', 'the body must have "diagram", a string');
+    ELSIF length(given) > most THEN
+        PERFORM pawl.raise('54000', format('a diagram must have at most %s characters', most),
+            format('It has %s.', length(given)));
+    END IF;
+    SELECT coalesce(jsonb_agg(to_jsonb(c) ORDER BY c.line, c.col), '[]') INTO findings FROM pawl.check(given) c;
+    BEGIN
+        canonical := pawl.render(given);
+    EXCEPTION WHEN SQLSTATE 'PW007' THEN
+        GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+    END;
+    RETURN jsonb_build_object('findings', findings, 'hint', nullif(hint, ''),
+        'diagram', CASE WHEN NOT findings @> '[{"severity": "error"}]' THEN canonical END);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.check_diagram(jsonb, jsonb) IS
+'Route: what pawl.check finds in a diagram, and its canonical form. Nothing is defined.
+q: none. body: diagram (Mermaid, at most 100000 characters). Returns findings (severity, code, line, col, message),
+hint (what to write instead, if that is known; else null) and diagram (null: it has errors) as JSON.
+Errors: 22023 an invalid body; 54000 the diagram is too long. Privileges: pawl_admin, pawl_operator, pawl_worker,
+pawl_reader.
+Example: SELECT pawl_api.check_diagram(''{}'', ''{"diagram": "stateDiagram-v2"}'')';
+
 CREATE FUNCTION pawl_api._state_counts(b pawl.binding) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

@@ -41,7 +41,7 @@ BEGIN
         EXIT WHEN looked_until IS NULL OR clock_timestamp() > enough;
         before := looked_until;
     END LOOP;
-    RETURN pawl_api._filtered_page(items, page, 'flow_uuid', looked_until::text);
+    RETURN pawl_api._filtered_page(items, page, '{flow_uuid}', string_to_array(looked_until::text, ','));
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.list_flows(jsonb) IS

@@ -33,61 +33,32 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_api._step(record) IS 'internal: a step with its result';
 
--- Newest first. A key is unique among the tasks of a template and found by that index, however old the task is.
 CREATE FUNCTION pawl_api.list_tasks(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    step constant integer := 2000;
     enough constant timestamptz := pawl_api._look_until();
     page integer := pawl_api._limit(q);
     before uuid := coalesce((pawl_api._after(q, 1))[1]::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
-    states text[] := string_to_array(q ->> 'state', ',');
-    since timestamptz := coalesce((q ->> 'created_after')::timestamptz, '-infinity');
-    until timestamptz := coalesce((q ->> 'created_before')::timestamptz, 'infinity');
-    looked_until uuid;
-    items jsonb := '[]';
-    more jsonb;
+    found_ones record;
+    items jsonb;
 BEGIN
-    PERFORM pawl_api._need('pawl_dag');
-    IF q ? 'identity_key' THEN
-        SELECT jsonb_agg(pawl_api._task(f) ORDER BY f.task_uuid DESC) INTO items
-          FROM (SELECT t.* FROM (SELECT DISTINCT x.namespace, x.name FROM pawl_dag.templates x) k
-                  JOIN pawl_dag.tasks t ON t.namespace = k.namespace AND t.name = k.name
-                      AND t.identity_key = q ->> 'identity_key'
-                 WHERE t.task_uuid < before AND (states IS NULL OR t.state = ANY (states))
-                     AND (q ->> 'name' IS NULL OR t.name = q ->> 'name')
-                   AND (q ->> 'namespace' IS NULL OR t.namespace = q ->> 'namespace') AND t.created_at >= since
-                   AND t.created_at < until
-                 ORDER BY t.task_uuid DESC LIMIT page) f;
-        RETURN pawl_api._page(items, page, 'task_uuid');
-    END IF;
-    LOOP
-        SELECT jsonb_agg(pawl_api._task(f) ORDER BY f.task_uuid DESC) INTO more
-          FROM (SELECT t.*
-              FROM (SELECT x.* FROM pawl_dag.tasks x WHERE x.task_uuid < before ORDER BY x.task_uuid DESC LIMIT step) t
-                 WHERE (states IS NULL OR t.state = ANY (states)) AND (q ->> 'name' IS NULL OR t.name = q ->> 'name')
-                   AND (q ->> 'namespace' IS NULL OR t.namespace = q ->> 'namespace') AND t.created_at >= since
-                   AND t.created_at < until
-                 ORDER BY t.task_uuid DESC LIMIT page - jsonb_array_length(items)) f;
-        items := items || coalesce(more, '[]');
-        EXIT WHEN jsonb_array_length(items) = page;
-        looked_until := (SELECT x.task_uuid FROM pawl_dag.tasks x WHERE x.task_uuid < before
-            ORDER BY x.task_uuid DESC OFFSET step - 1 LIMIT 1);
-        EXIT WHEN looked_until IS NULL OR clock_timestamp() > enough;
-        before := looked_until;
-    END LOOP;
-    RETURN pawl_api._filtered_page(items, page, 'task_uuid', looked_until::text);
+    SELECT x.* INTO found_ones FROM pawl_api._find_tasks(q, before, page, enough) x;
+    SELECT jsonb_agg(pawl_api._task(t) ORDER BY t.task_uuid DESC) INTO items FROM pawl_dag.tasks t
+        WHERE t.task_uuid = ANY (found_ones.ids);
+    RETURN pawl_api._filtered_page(items, page, '{task_uuid}',
+        string_to_array(found_ones.looked_until::text, ','));
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.list_tasks(jsonb) IS
 'Route: tasks, newest first; filters other than identity_key look at tasks for 100 ms for each page (setting
 pawl_api.look_for_ms), so a page can be short or empty and still have a next one.
-q: state (several by comma), name, namespace, identity_key, created_after, created_before, limit (rows in the
-answer, 1 to 500), cursor (next of the answer before). Returns the answer as JSON.
-Errors: 22023 an invalid limit or cursor; 0A000 pawl_dag is not installed. Privileges: pawl_admin, pawl_operator,
-pawl_worker, pawl_reader; with the rights of the role on the tables.
+q: state (several by comma), name, namespace, identity_key, created_after, created_before, search (a text of the
+context or error of the task, or of a result or error of its steps, in any case), limit (rows in the answer, 1 to
+500), cursor (next of the answer before). Returns the answer as JSON.
+Errors: 22023 an invalid limit, cursor or search; 0A000 pawl_dag is not installed. Privileges: pawl_admin,
+pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
 Example: SELECT pawl_api.list_tasks(''{"state": "error", "limit": "20"}'')';
 
 CREATE FUNCTION pawl_api.get_task(q jsonb) RETURNS jsonb

@@ -67,35 +67,59 @@ $function$;
 COMMENT ON FUNCTION pawl_api._letter_error(jsonb) IS
 'internal: the error of the task of a dead letter, or of its first failed step, with the name of the step';
 
+CREATE FUNCTION pawl_api._letter(d record) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    RETURN jsonb_build_object('entry_uuid', d.entry_uuid, 'task_uuid', d.task_uuid,
+        'template', (SELECT t.name FROM pawl_dag.tasks t WHERE t.task_uuid = d.task_uuid),
+        'error', pawl_api._letter_error(d.task_snapshot),
+        'original_state', d.original_state, 'reason', d.reason, 'dlq_timestamp', d.dlq_timestamp,
+        'resolution_status', d.resolution_status, 'resolution_timestamp', d.resolution_timestamp,
+        'resolution_notes', d.resolution_notes, 'resolved_by', d.resolved_by);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._letter(record) IS 'internal: a dead letter as lists show it';
+
 CREATE FUNCTION pawl_api.list_dlq(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    after text[] := pawl_api._after(q, 2);
+    enough constant timestamptz := pawl_api._look_until();
+    searched constant text := pawl_api._search(q);
+    step constant integer := CASE WHEN searched IS NULL THEN 2000 ELSE 50 END;
     page integer := pawl_api._limit(q);
-    items jsonb;
+    after text[] := coalesce(pawl_api._after(q, 2), '{infinity,ffffffff-ffff-ffff-ffff-ffffffffffff}');
+    items jsonb := '[]';
+    more jsonb;
+    looked_until text[];
 BEGIN
     PERFORM pawl_api._need('pawl_dag');
-    SELECT jsonb_agg(jsonb_build_object('entry_uuid', d.entry_uuid, 'task_uuid', d.task_uuid,
-            'template', (SELECT t.name FROM pawl_dag.tasks t WHERE t.task_uuid = d.task_uuid),
-            'error', pawl_api._letter_error(d.task_snapshot),
-            'original_state', d.original_state, 'reason', d.reason, 'dlq_timestamp', d.dlq_timestamp,
-            'resolution_status', d.resolution_status, 'resolution_timestamp', d.resolution_timestamp,
-            'resolution_notes', d.resolution_notes, 'resolved_by', d.resolved_by)
-            ORDER BY d.dlq_timestamp DESC, d.entry_uuid DESC) INTO items
-      FROM (SELECT d.* FROM pawl_dag.dlq d
-             WHERE (after IS NULL OR (d.dlq_timestamp, d.entry_uuid) < (after[1]::timestamptz, after[2]::uuid))
-               AND (q ->> 'status' IS NULL OR d.resolution_status = q ->> 'status')
-               AND (q ->> 'reason' IS NULL OR d.reason = q ->> 'reason')
-             ORDER BY d.dlq_timestamp DESC, d.entry_uuid DESC LIMIT page) d;
-    RETURN pawl_api._page(items, page, 'dlq_timestamp', 'entry_uuid');
+    LOOP
+        SELECT jsonb_agg(pawl_api._letter(f) ORDER BY f.dlq_timestamp DESC, f.entry_uuid DESC) INTO more
+          FROM (SELECT d.* FROM (SELECT x.* FROM pawl_dag.dlq x
+                     WHERE (x.dlq_timestamp, x.entry_uuid) < (after[1]::timestamptz, after[2]::uuid)
+                     ORDER BY x.dlq_timestamp DESC, x.entry_uuid DESC LIMIT step) d
+                 WHERE pawl_api._letter_matches(d, q, searched)
+                 ORDER BY d.dlq_timestamp DESC, d.entry_uuid DESC LIMIT page - jsonb_array_length(items)) f;
+        items := items || coalesce(more, '[]');
+        EXIT WHEN jsonb_array_length(items) = page;
+        looked_until := (SELECT ARRAY[x.dlq_timestamp::text, x.entry_uuid::text] FROM pawl_dag.dlq x
+            WHERE (x.dlq_timestamp, x.entry_uuid) < (after[1]::timestamptz, after[2]::uuid)
+            ORDER BY x.dlq_timestamp DESC, x.entry_uuid DESC OFFSET step - 1 LIMIT 1);
+        EXIT WHEN looked_until IS NULL OR clock_timestamp() > enough;
+        after := looked_until;
+    END LOOP;
+    RETURN pawl_api._filtered_page(items, page, '{dlq_timestamp,entry_uuid}', looked_until);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.list_dlq(jsonb) IS
-'Route: dead letters, newest first.
-q: status (pending, manually_resolved, permanently_failed or cancelled), reason, limit (rows in the answer, 1 to
-500), cursor (next of the answer before). Returns the answer as JSON.
+'Route: dead letters, newest first; filters look at them for 100 ms for each page (setting pawl_api.look_for_ms).
+q: status (pending, manually_resolved, permanently_failed or cancelled), reason, search (a text of the task''s
+snapshot or of the notes), entered_before, limit (rows in the answer, 1 to 500), cursor (next of the answer before).
+Returns the answer as JSON.
 Errors: 22023 an invalid limit or cursor; 0A000 pawl_dag is not installed. Privileges: pawl_admin, pawl_operator,
 pawl_worker, pawl_reader; with the rights of the role on the tables.
 Example: SELECT pawl_api.list_dlq(''{"status": "pending"}'')';

@@ -20,6 +20,7 @@ CREATE TABLE pawl_dag.dlq (
 COMMENT ON TABLE pawl_dag.dlq IS
 'tasks that need an operator: at most one pending row for each task, closed when the task leaves blocked_by_failures';
 CREATE UNIQUE INDEX dlq_pending ON pawl_dag.dlq (task_uuid) WHERE resolution_status OPERATOR(pg_catalog.=) 'pending';
+CREATE INDEX dlq_newest ON pawl_dag.dlq (dlq_timestamp, entry_uuid);
 SELECT pg_catalog.pg_extension_config_dump('pawl_dag.dlq', '');
 
 CREATE FUNCTION pawl_dag._task_snapshot(task uuid) RETURNS jsonb

@@ -98,4 +98,12 @@ select set_eq($$select b.relation, b.state_column, to_jsonb(b) - '{enforced_at,e
     from pawl.binding b, before_packs p
                 where p.relation = b.relation and p.state_column = b.state_column$$, 'select * from before_packs',
     'as they were');
+-- A diagram that is not defined
+select is(pawl.render(pawl.render(E'stateDiagram-v2\n[*]-->a\na-->[*]:end')), pawl.render(
+    E'stateDiagram-v2\n[*]-->a\na-->[*]:end'), 'the canonical form of a canonical form is itself');
+select is(left(pawl.render(E'stateDiagram-v2\n[*] --> a', 'dot'), 7), 'digraph', 'or it is for Graphviz');
+select throws_ok('select pawl.render(null)', '22004', null, 'a diagram that is null is rejected');
+select throws_ok($$select pawl.render('stateDiagram-v2', null)$$, '22004', null, 'a format that is null is rejected');
+select throws_ok($$select pawl.render('stateDiagram-v2', 'png')$$, '22023', null, 'an unknown format is rejected');
+select throws_ok($$select pawl.render('flowchart')$$, 'PW007', null, 'another kind of diagram is rejected');
 select * from finish();

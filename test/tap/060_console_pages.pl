@@ -277,34 +277,25 @@ my @pages = ([ '', 'Throughput' ], [ 'machines', 'Bound to' ], [ 'machines/ticke
 	[ "tasks/$blocked?step=$pay", 'Audit', '.node' ], [ 'dlq', 'declined' ], [ 'bulks', 'devices' ],
 	[ "bulks/$operation?row=7", 'no such plan' ], [ 'flows', 'open end' ], [ "flows/$flow", 'no room', '.node' ],
 	[ 'nowhere', 'no such page' ]);
-for my $width (1400, 390)
-{
-	$browser->devtools('Emulation.setDeviceMetricsOverride', width => $width, height => 900, deviceScaleFactor => 1,
-		mobile => $width < 800 ? JSON::PP::true : JSON::PP::false);
-	for my $theme ('light', 'dark')
+$browser->each_look(sub {
+	my ($theme, $width) = @_;
+	for my $page (@pages)
 	{
-		$browser->devtools('Emulation.setEmulatedMedia',
-			features => [ { name => 'prefers-color-scheme', value => $theme } ]);
-		for my $page (@pages)
-		{
-			page("#/$page->[0]");
-			$browser->sees($page->[1]);
-			$browser->find($page->[2]) if $page->[2];
-			my $name = ($page->[0] =~ s/[^a-z].*//r || 'overview') . ($page->[0] =~ m{/|row=} ? '_one' : '');
-			is(join("\n", $browser->inaccessible), '', "$name is accessible, $theme and $width wide");
-			cmp_ok($browser->run('return document.documentElement.scrollWidth'), '<=', $width, "$name is not cut off");
-			picture("access_${name}_${theme}_$width");
-		}
-		page('#/tasks/' . $blocked);
-		$browser->click('.head button', 'Cancel');
-		$browser->find('dialog[open]');
-		is(join("\n", $browser->inaccessible), '', "a dialog is accessible, $theme and $width wide");
-		$browser->press('Escape');
-		wait_until(sub { !$browser->all('dialog') }, 'the dialog to close');
+		page("#/$page->[0]");
+		$browser->sees($page->[1]);
+		$browser->find($page->[2]) if $page->[2];
+		my $name = ($page->[0] =~ s/[^a-z].*//r || 'overview') . ($page->[0] =~ m{/|row=} ? '_one' : '');
+		is(join("\n", $browser->inaccessible), '', "$name is accessible, $theme and $width wide");
+		cmp_ok($browser->run('return document.documentElement.scrollWidth'), '<=', $width, "$name is not cut off");
+		picture("access_${name}_${theme}_$width");
 	}
-}
-$browser->devtools('Emulation.clearDeviceMetricsOverride');
-$browser->devtools('Emulation.setEmulatedMedia', features => []);
+	page('#/tasks/' . $blocked);
+	$browser->click('.head button', 'Cancel');
+	$browser->find('dialog[open]');
+	is(join("\n", $browser->inaccessible), '', "a dialog is accessible, $theme and $width wide");
+	$browser->press('Escape');
+	wait_until(sub { !$browser->all('dialog') }, 'the dialog to close');
+});
 
 # In the dark, and on a phone
 $browser->run('const s = document.querySelector(".theme select"); s.value = "dark"; s.dispatchEvent(new '

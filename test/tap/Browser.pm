@@ -166,6 +166,26 @@ sub inaccessible
 	return @$found;
 }
 
+# Calls a function in each look: light and dark, wide and on a phone. It is given the name of the theme and the width.
+sub each_look
+{
+	my ($self, $check) = @_;
+	for my $width (1400, 390)
+	{
+		$self->devtools('Emulation.setDeviceMetricsOverride', width => $width, height => 900, deviceScaleFactor => 1,
+			mobile => $width < 800 ? JSON::PP::true : JSON::PP::false);
+		for my $theme ('light', 'dark')
+		{
+			$self->devtools('Emulation.setEmulatedMedia',
+				features => [ { name => 'prefers-color-scheme', value => $theme } ]);
+			$check->($theme, $width);
+		}
+	}
+	$self->devtools('Emulation.clearDeviceMetricsOverride');
+	$self->devtools('Emulation.setEmulatedMedia', features => []);
+	return;
+}
+
 # What the page has and what the browser said, for a test that dies.
 sub tells
 {

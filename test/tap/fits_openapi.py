@@ -7,6 +7,21 @@ import sys
 import jsonschema
 
 document = json.load(open(sys.argv[1]))
+
+
+def close(schema):
+    """What a schema does not name must not be answered, also where the schema is open to later fields."""
+    if isinstance(schema, dict):
+        if "properties" in schema:
+            schema.setdefault("additionalProperties", False)
+        for part in schema.values():
+            close(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            close(part)
+
+
+close(document["components"]["schemas"])
 operations = {o["operationId"]: o for path in document["paths"].values() for o in path.values()}
 
 

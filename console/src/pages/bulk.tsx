@@ -6,7 +6,8 @@ import { useLive, useMay } from "../live";
 import { link } from "../router";
 import type { BulkDetail, Eligibility, ErrorGroup } from "../types";
 import { useAsk } from "../ui/dialog";
-import { Ago, Bar, Card, Facts, Head, Json, Num, Show, State, Table, Trouble } from "../ui/parts";
+import { Ago, Bar, Card, Facts, Head, Json, Num, Show, State, Trouble } from "../ui/parts";
+import { Table } from "../ui/table";
 import { BulkRows } from "./bulkrows";
 import { BulkRowCard, BulkSignals } from "./bulkrow";
 

@@ -4,7 +4,8 @@ import { useLive, useMay } from "../live";
 import { link } from "../router";
 import type { BulkRowDetail, Transition, Waiting } from "../types";
 import { useAsk } from "../ui/dialog";
-import { Ago, Card, Json, More, Show, State, Table } from "../ui/parts";
+import { Ago, Card, Json, More, Show, State } from "../ui/parts";
+import { Table } from "../ui/table";
 import { usePaged } from "../ui/paged";
 
 /** One row: its data, and what each step made of it. */

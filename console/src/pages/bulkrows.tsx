@@ -2,7 +2,8 @@ import { segment } from "../api";
 import { go, link } from "../router";
 import type { BulkRow, BulkStep, Transition } from "../types";
 import { usePaged } from "../ui/paged";
-import { Card, Choice, More, Search, Show, State, Table } from "../ui/parts";
+import { Card, Choice, More, Search, Show, State } from "../ui/parts";
+import { Table } from "../ui/table";
 
 const states = ["Pending", "Running", "WaitingForCompletion", "Completed", "Failed", "TimedOut", "Cancelled"];
 
@@ -18,12 +19,12 @@ export function BulkRows({
     steps: BulkStep[];
     concerns: (t: Transition) => boolean;
 }) {
-    const { state = "", step = "", id = "" } = query;
+    const { state = "", step = "", id = "", search = "" } = query;
     const change = (more: Record<string, string>) =>
-        go(link(["bulks", operation], { state, step, id, row: query.row, ...more }), true);
+        go(link(["bulks", operation], { state, step, id, search, row: query.row, ...more }), true);
     const rows = usePaged<BulkRow>(
         `/api/bulks/${segment(operation)}/rows`,
-        { state, stepName: step, rowId: id, limit: 50 },
+        { state, stepName: step, rowId: id, search, limit: 50 },
         (r) => String(r.row_number),
         { concerns, least: 2_000 },
     );
@@ -38,13 +39,19 @@ export function BulkRows({
                     of={steps.map((s): [string, string] => [s.step_name, s.step_name])}
                 />
                 <Search label="Row id" value={id} set={(v) => change({ id: v })} />
+                <Search
+                    label="Text"
+                    value={search}
+                    set={(v) => change({ search: v })}
+                    placeholder="of data or errors"
+                />
             </div>
             <Show of={rows.first}>
                 {() => (
                     <>
                         <Table
                             of={rows.items}
-                            empty="No row matches."
+                            empty={rows.next ? "None so far; later rows have not been searched." : "No row matches."}
                             rowKey={(r) => String(r.row_number)}
                             columns={[
                                 {
@@ -73,7 +80,7 @@ export function BulkRows({
                                 },
                             ]}
                         />
-                        <More next={rows.next} load={rows.more} />
+                        <More next={rows.next} load={rows.more} looking={rows.looking} />
                     </>
                 )}
             </Show>

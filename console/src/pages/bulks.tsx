@@ -1,10 +1,12 @@
-import { useLive } from "../live";
+import { useLive, useMay } from "../live";
 import { get, type Page } from "../api";
 import { count, duration } from "../format";
 import { go, link } from "../router";
 import type { Bulk } from "../types";
 import { usePaged } from "../ui/paged";
-import { Ago, Bar, Choice, Head, Id, More, Num, Show, State, Table } from "../ui/parts";
+import { useTicks, type Kind } from "../ui/ticks";
+import { Ago, Bar, Choice, Head, Id, More, Num, Show, State } from "../ui/parts";
+import { Table } from "../ui/table";
 
 const states = [
     "Pending",
@@ -17,6 +19,32 @@ const states = [
     "Cancelled",
 ];
 
+const kind: Kind = {
+    path: "/api/bulks/actions",
+    one: "operation",
+    until: "toDate",
+    href: (id) => link(["bulks", id]),
+    choices: [
+        {
+            action: "retry",
+            verb: "Retry",
+            means: "Failed rows start again at the step that failed. Steps that succeeded are not repeated.",
+        },
+        {
+            action: "pause",
+            verb: "Pause",
+            means: "No more rows are started; rows that workers have claimed are finished.",
+        },
+        { action: "resume", verb: "Resume", means: "Workers continue with the remaining rows." },
+        {
+            action: "cancel",
+            verb: "Cancel",
+            danger: true,
+            means: "Rows without an outcome are cancelled. This cannot be undone.",
+        },
+    ],
+};
+
 export function BulksPage({ query }: { query: Record<string, string> }) {
     const { status = "", definition = "" } = query;
     const change = (more: Record<string, string>) => go(link(["bulks"], { status, definition, ...more }), true);
@@ -24,11 +52,17 @@ export function BulksPage({ query }: { query: Record<string, string> }) {
         concerns: () => false,
         every: 60_000,
     });
-    const bulks = usePaged<Bulk>("/api/bulks", { status, operationName: definition, limit: 50 }, (b) => b.operation, {
+    const filter = { status, operationName: definition };
+    const bulks = usePaged<Bulk>("/api/bulks", { ...filter, limit: 50 }, (b) => b.operation, {
         concerns: (t) => t.relation.startsWith("pawl_bulk."),
         every: 3_000,
         least: 1_000,
     });
+    const {
+        ticks,
+        bar,
+        dialog: acting,
+    } = useTicks({ kind, may: useMay("pawl_bulk.retry"), filter, done: bulks.first.reload });
     return (
         <>
             <Head title="Bulk operations" />
@@ -44,8 +78,10 @@ export function BulksPage({ query }: { query: Record<string, string> }) {
             <Show of={bulks.first}>
                 {() => (
                     <>
+                        {bulks.items.length > 0 && bar}
                         <Table
                             of={bulks.items}
+                            ticks={ticks}
                             empty={
                                 status || definition
                                     ? "No operation matches these filters."
@@ -115,6 +151,7 @@ export function BulksPage({ query }: { query: Record<string, string> }) {
                     </>
                 )}
             </Show>
+            {acting}
         </>
     );
 }

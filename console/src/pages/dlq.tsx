@@ -5,18 +5,60 @@ import { failedStep, problemText, spoken } from "../format";
 import type { DeadLetter } from "../types";
 import { useAsk } from "../ui/dialog";
 import { usePaged } from "../ui/paged";
-import { Ago, Choice, Head, Id, More, Show, State, Table } from "../ui/parts";
+import { useTicks, type Kind } from "../ui/ticks";
+import { Ago, Choice, Head, Id, More, Search, Show, State } from "../ui/parts";
+import { Table } from "../ui/table";
+
+const kind: Kind = {
+    path: "/v1/dlq/actions",
+    one: "dead letter",
+    until: "entered_before",
+    href: (id) => link(["tasks", id]),
+    choices: [
+        {
+            action: "retry",
+            verb: "Retry",
+            reason: "may",
+            means: "The dead letters are closed, and their tasks continue from the failed steps. Finished steps keep their results.",
+        },
+        {
+            action: "give_up",
+            verb: "Give up",
+            danger: true,
+            reason: "must",
+            means: "The tasks end in error, and the dead letters are closed. A retry can start a task again later.",
+        },
+        {
+            action: "cancel",
+            verb: "Cancel",
+            danger: true,
+            reason: "may",
+            means: "The tasks and their unfinished steps are cancelled. This cannot be undone.",
+        },
+    ],
+};
 
 export function DeadLettersPage({ query }: { query: Record<string, string> }) {
     const may = useMay("pawl_dag.retry_task");
-    const status = query.status ?? "pending";
+    const { status = "pending", search = "" } = query;
+    const change = (more: Record<string, string>) => go(link(["dlq"], { status, search, ...more }), true);
     const letters = usePaged<DeadLetter>(
         "/v1/dlq",
-        { status: status === "all" ? "" : status, limit: 50 },
+        { status: status === "all" ? "" : status, search, limit: 50 },
         (d) => d.entry_uuid,
         { concerns: (t) => t.relation === "pawl_dag.tasks" },
     );
     const { ask, dialog } = useAsk(letters.first.reload);
+    const {
+        ticks,
+        bar,
+        dialog: acting,
+    } = useTicks({
+        kind,
+        may: may && status === "pending",
+        filter: { search },
+        done: letters.first.reload,
+    });
     return (
         <>
             <Head title="Dead letters" sub="Tasks that wait for an operator's decision." />
@@ -25,16 +67,33 @@ export function DeadLettersPage({ query }: { query: Record<string, string> }) {
                     label="Status"
                     value={status}
                     none={null}
-                    set={(v) => go(link(["dlq"], { status: v }), true)}
+                    set={(v) => change({ status: v })}
                     of={["pending", "manually_resolved", "permanently_failed", "cancelled", "all"]}
+                />
+                <Search
+                    label="Text"
+                    value={search}
+                    set={(v) => change({ search: v })}
+                    placeholder="of context, errors, notes"
                 />
             </div>
             <Show of={letters.first}>
                 {() => (
                     <>
+                        {letters.items.length > 0 && bar}
                         <Table
                             of={letters.items}
-                            empty={status === "pending" ? "None. Nothing waits for a decision." : "None."}
+                            ticks={ticks}
+                            tickKey={(d) => (d.resolution_status === "pending" ? d.task_uuid : null)}
+                            empty={
+                                search
+                                    ? !letters.next
+                                        ? "No dead letter has this text."
+                                        : "None so far; older dead letters have not been searched."
+                                    : status === "pending"
+                                      ? "None. Nothing waits for a decision."
+                                      : "None."
+                            }
                             rowKey={(d) => d.entry_uuid}
                             columns={[
                                 {
@@ -97,10 +156,11 @@ export function DeadLettersPage({ query }: { query: Record<string, string> }) {
                                 },
                             ]}
                         />
-                        <More next={letters.next} load={letters.more} />
+                        <More next={letters.next} load={letters.more} looking={letters.looking} />
                     </>
                 )}
             </Show>
+            {acting}
             {dialog}
         </>
     );

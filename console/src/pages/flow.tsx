@@ -7,7 +7,8 @@ import { link } from "../router";
 import type { Atom, FlowDetail, FlowEvent } from "../types";
 import { useAsk } from "../ui/dialog";
 import { Graph } from "../ui/graph";
-import { Ago, Card, Facts, Head, Json, Show, State, Table } from "../ui/parts";
+import { Ago, Card, Facts, Head, Json, Show, State } from "../ui/parts";
+import { Table } from "../ui/table";
 
 function note(a: Atom): string {
     if (a.intention === "REVERT" && a.state !== "REVERTED" && a.state !== "PENDING") return "to be reverted";

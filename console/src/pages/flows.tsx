@@ -3,7 +3,8 @@ import { useLive } from "../live";
 import { go, link } from "../router";
 import type { Flow, Job } from "../types";
 import { usePaged } from "../ui/paged";
-import { Ago, Card, Choice, Counts, Head, Id, More, Owner, Search, Show, State, Table } from "../ui/parts";
+import { Ago, Card, Choice, Counts, Head, Id, More, Owner, Search, Show, State } from "../ui/parts";
+import { Table } from "../ui/table";
 
 const states = ["PENDING", "RUNNING", "SUSPENDING", "SUSPENDED", "RESUMING", "SUCCESS", "FAILURE", "REVERTED"];
 

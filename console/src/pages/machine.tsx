@@ -4,7 +4,8 @@ import { absolute, count, duration } from "../format";
 import { useLive } from "../live";
 import { link } from "../router";
 import type { Counts, Machine, Overview, Slow } from "../types";
-import { Card, Empty, Head, Num, Show, State, Table } from "../ui/parts";
+import { Card, Empty, Head, Num, Show, State } from "../ui/parts";
+import { Table } from "../ui/table";
 import { MachineDiagram } from "../ui/machine";
 
 export function MachinePage({ machine }: { machine: string }) {
@@ -46,6 +47,7 @@ export function MachinePage({ machine }: { machine: string }) {
                 sub={
                     <>
                         {definition.data && <>version {definition.data.version} · </>}
+                        <a href={link(["draw"], { machine })}>open in Draw</a> ·{" "}
                         <a href={link(["machines"])}>all machines</a>
                     </>
                 }

@@ -2,7 +2,8 @@ import { get, type Page } from "../api";
 import { useLive } from "../live";
 import { link } from "../router";
 import type { MachineLine } from "../types";
-import { Head, Num, Show, Table } from "../ui/parts";
+import { Head, Num, Show } from "../ui/parts";
+import { Table } from "../ui/table";
 
 export function MachinesPage() {
     const machines = useLive("machines", (signal) => get<Page<MachineLine>>("/v1/machines", {}, signal), {

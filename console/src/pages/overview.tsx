@@ -3,7 +3,8 @@ import { absolute, count, duration, problemText, secondsBetween } from "../forma
 import { useLive, useSession } from "../live";
 import { link } from "../router";
 import type { Failure, Overview, Owner, Queue, Session } from "../types";
-import { Ago, Bar, Card, Counts, Head, Id, Num, Owner as OwnerName, Show, State, Table } from "../ui/parts";
+import { Ago, Bar, Card, Counts, Head, Id, Num, Owner as OwnerName, Show, State } from "../ui/parts";
+import { Table } from "../ui/table";
 import { Figures, remember, Throughput } from "./figures";
 
 function Queues({ of }: { of: Queue[] }) {

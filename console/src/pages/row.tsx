@@ -4,7 +4,8 @@ import { useLive, useMay } from "../live";
 import { go, link } from "../router";
 import type { MachineLine, RowHistory } from "../types";
 import { useAsk } from "../ui/dialog";
-import { Card, Empty, Facts, Head, Json, Show, State, Table } from "../ui/parts";
+import { Card, Empty, Facts, Head, Json, Show, State } from "../ui/parts";
+import { Table } from "../ui/table";
 import { Timeline } from "../ui/timeline";
 
 function Find({ relation, rowKey }: { relation: string; rowKey: string }) {

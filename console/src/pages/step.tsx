@@ -4,7 +4,8 @@ import { duration, problemText } from "../format";
 import { useLive } from "../live";
 import { link } from "../router";
 import type { Audit, Step, TaskDetail, WholeStep } from "../types";
-import { Ago, Card, Facts, Json, Owner, Show, State, Table } from "../ui/parts";
+import { Ago, Card, Facts, Json, Owner, Show, State } from "../ui/parts";
+import { Table } from "../ui/table";
 import { Timeline } from "../ui/timeline";
 
 const verbs: Record<StepAction, string> = {

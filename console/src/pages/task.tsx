@@ -6,7 +6,8 @@ import { go, link } from "../router";
 import type { Execution, Move, Step, TaskDetail, Timing } from "../types";
 import { useAsk, type Ask } from "../ui/dialog";
 import { Graph } from "../ui/graph";
-import { Ago, Bar, Card, Empty, Facts, Head, Json, Owner, Show, State, Table, Trouble } from "../ui/parts";
+import { Ago, Bar, Card, Empty, Facts, Head, Json, Owner, Show, State, Trouble } from "../ui/parts";
+import { Table } from "../ui/table";
 import { Timeline } from "../ui/timeline";
 import { StepCard } from "./step";
 

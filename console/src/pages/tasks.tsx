@@ -6,7 +6,9 @@ import { go, link } from "../router";
 import type { Task, Template } from "../types";
 import { StartDialog } from "./start";
 import { usePaged } from "../ui/paged";
-import { Ago, Bar, Choice, Head, Id, More, Search, Show, State, Table } from "../ui/parts";
+import { useTicks, type Kind } from "../ui/ticks";
+import { Ago, Bar, Choice, Head, Id, More, Search, Show, State } from "../ui/parts";
+import { Table } from "../ui/table";
 
 const states = [
     "pending",
@@ -28,23 +30,50 @@ const ages: [string, string][] = [
     ["604800", "the last week"],
 ];
 
+const kind: Kind = {
+    path: "/v1/tasks/actions",
+    one: "task",
+    until: "created_before",
+    href: (id) => link(["tasks", id]),
+    choices: [
+        {
+            action: "retry",
+            verb: "Retry",
+            reason: "may",
+            means: "Tasks that are blocked by failures, or in error, continue from their failed steps. Finished steps keep their results.",
+        },
+        {
+            action: "cancel",
+            verb: "Cancel",
+            danger: true,
+            reason: "may",
+            means: "The tasks and their unfinished steps are cancelled. This cannot be undone.",
+        },
+    ],
+};
+
 export function TasksPage({ query }: { query: Record<string, string> }) {
-    const { state = "", template = "", age = "", key = "" } = query;
-    const change = (more: Record<string, string>) => go(link(["tasks"], { state, template, age, key, ...more }), true);
+    const { state = "", template = "", age = "", key = "", search = "" } = query;
+    const change = (more: Record<string, string>) =>
+        go(link(["tasks"], { state, template, age, key, search, ...more }), true);
     const templates = useLive("templates", (signal) => get<Page<Template>>("/v1/templates", {}, signal), {
         concerns: () => false,
         every: 60_000,
     });
     const since = useMemo(() => (age ? new Date(Date.now() - 1000 * Number(age)).toISOString() : ""), [age]);
-    const tasks = usePaged<Task>(
-        "/v1/tasks",
-        { state, name: template, identity_key: key, created_after: since, limit: 50 },
-        (t) => t.task_uuid,
-        { concerns: (t) => t.relation === "pawl_dag.tasks", least: 1_500 },
-    );
+    const filter = { state, name: template, identity_key: key, created_after: since, search };
+    const tasks = usePaged<Task>("/v1/tasks", { ...filter, limit: 50 }, (t) => t.task_uuid, {
+        concerns: (t) => t.relation === "pawl_dag.tasks",
+        least: 1_500,
+    });
     const names = [...new Set((templates.data?.items ?? []).map((t) => t.name))].sort();
     const now = useNow();
     const mayStart = useMay("pawl_dag.start_task");
+    const {
+        ticks,
+        bar,
+        dialog: acting,
+    } = useTicks({ kind, may: useMay("pawl_dag.retry_task"), filter, done: tasks.first.reload });
     const [starting, setStarting] = useState(false);
     return (
         <>
@@ -77,14 +106,22 @@ export function TasksPage({ query }: { query: Record<string, string> }) {
                     set={(v) => (isId(v) ? go(link(["tasks", v])) : change({ key: v }))}
                     placeholder="identity key, or a task"
                 />
+                <Search
+                    label="Text"
+                    value={search}
+                    set={(v) => change({ search: v })}
+                    placeholder="of context, results, errors"
+                />
             </div>
             <Show of={tasks.first}>
                 {() => (
                     <>
+                        {tasks.items.length > 0 && bar}
                         <Table
                             of={tasks.items}
+                            ticks={ticks}
                             empty={
-                                state || template || age || key
+                                state || template || age || key || search
                                     ? !tasks.next
                                         ? "No task matches these filters."
                                         : tasks.looking
@@ -126,6 +163,7 @@ export function TasksPage({ query }: { query: Record<string, string> }) {
                     </>
                 )}
             </Show>
+            {acting}
         </>
     );
 }

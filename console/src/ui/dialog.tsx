@@ -17,7 +17,17 @@ export interface Ask {
     act: (reason: string, value: unknown) => Promise<unknown>;
 }
 
-export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
+export function Dialog({
+    title,
+    close,
+    children,
+    wide,
+}: {
+    title: string;
+    close: () => void;
+    children: ComponentChildren;
+    wide?: boolean;
+}) {
     const ref = useRef<HTMLDialogElement>(null);
     const name = useId();
     useEffect(() => {
@@ -28,6 +38,7 @@ export function Dialog({ title, close, children }: { title: string; close: () =>
     return (
         <dialog
             ref={ref}
+            class={wide ? "wide" : undefined}
             aria-labelledby={name}
             onClose={close}
             onClick={(e) => {

@@ -72,10 +72,13 @@ export function MachineDiagram({
     text,
     counts,
     label,
+    bare,
 }: {
     text: string;
     counts: Map<string, { count: number; capped?: boolean }>;
     label: string;
+    /** The text of the diagram is shown elsewhere. */
+    bare?: boolean;
 }) {
     const ref = useRef<HTMLDivElement>(null);
     const [error, setError] = useState<unknown>(null);
@@ -110,10 +113,12 @@ export function MachineDiagram({
             <Zoom label={label} drawn={drawn} size={sizeOf}>
                 <div class="mermaid" ref={ref} />
             </Zoom>
-            <details class="json">
-                <summary>Text of the diagram</summary>
-                <pre tabIndex={0}>{text}</pre>
-            </details>
+            {!bare && (
+                <details class="json">
+                    <summary>Text of the diagram</summary>
+                    <pre tabIndex={0}>{text}</pre>
+                </details>
+            )}
         </>
     );
 }

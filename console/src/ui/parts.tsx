@@ -141,56 +141,6 @@ export function Show<T>({ of, children }: { of: Loaded<T>; children: (data: T) =
     );
 }
 
-export interface Column<T> {
-    head: string;
-    cell: (row: T) => ComponentChildren;
-    kind?: "num" | "grow" | "tight";
-}
-
-/** A table that becomes a list of cards where there is no room. */
-export function Table<T>({
-    of,
-    columns,
-    empty,
-    rowKey,
-    caption,
-}: {
-    of: T[];
-    columns: Column<T>[];
-    empty: ComponentChildren;
-    rowKey?: (row: T) => string;
-    caption?: string;
-}) {
-    if (of.length === 0) return <Empty>{empty}</Empty>;
-    return (
-        <div class="scroll">
-            <table>
-                {caption && <caption class="hidden">{caption}</caption>}
-                <thead>
-                    <tr>
-                        {columns.map((c) => (
-                            <th class={c.kind} scope="col" key={c.head}>
-                                {c.head}
-                            </th>
-                        ))}
-                    </tr>
-                </thead>
-                <tbody>
-                    {of.map((row, i) => (
-                        <tr key={rowKey ? rowKey(row) : i}>
-                            {columns.map((c) => (
-                                <td class={c.kind} data-head={c.head} key={c.head}>
-                                    <div>{c.cell(row)}</div>
-                                </td>
-                            ))}
-                        </tr>
-                    ))}
-                </tbody>
-            </table>
-        </div>
-    );
-}
-
 export function More({
     next,
     load,

@@ -55,6 +55,29 @@ or dot (Graphviz).
 Errors: PW008 unknown machine or version; 22023 unknown format; 22004 null. Privileges: all roles.
 Example: SELECT pawl.diagram(''order'', format => ''dot'')';
 
+CREATE FUNCTION pawl.render(diagram text, format text DEFAULT 'mermaid') RETURNS text
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF diagram IS NULL OR format IS NULL THEN
+        PERFORM pawl.raise('22004', pg_catalog.format('%s must not be null',
+            CASE WHEN diagram IS NULL THEN 'diagram' ELSE 'format' END));
+    ELSIF format NOT IN ('mermaid', 'dot') THEN
+        PERFORM pawl.raise('22023', pg_catalog.format('unknown diagram format "%s"', format), NULL,
+            'format is mermaid or dot');
+    END IF;
+    RETURN pawl._render(diagram, format, 'diagram');
+END
+$function$;
+COMMENT ON FUNCTION pawl.render(text, text) IS
+'Returns a diagram in its canonical form, without defining a machine. diagram: its text. format: mermaid (default) or
+dot (Graphviz).
+Errors: PW007 the diagram cannot be read; 22023 unknown format; 22004 null; 54000 the diagram is too large. Privileges:
+all roles.
+Example: SELECT pawl.render(''stateDiagram-v2
+[*] --> a'', ''dot'')';
+
 CREATE FUNCTION pawl.states(machine text, version integer DEFAULT NULL) RETURNS SETOF pawl.machine_state
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
