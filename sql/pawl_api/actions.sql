@@ -253,8 +253,8 @@ BEGIN ATOMIC SELECT pawl_api._act('letter', body); END;
 COMMENT ON FUNCTION pawl_api.act_on_dlq(jsonb, jsonb) IS
 'Route: retries, gives up, resolves or cancels the tasks of many pending dead letters, each with an outcome of its
 own. A request works for two seconds at most, or a quarter of statement_timeout if that is less; next continues it.
-q: none. body: action (cancel, retry, resolve, give_up), reason (a text for the log; resolve, give_up and reset need
-it), either ids (of tasks, at most 500) or filter (an object of texts: reason, entered_before, search; an empty one
+q: none. body: action (cancel, retry, resolve, give_up), reason (a text for the log; resolve and give_up need it),
+either ids (of tasks, at most 500) or filter (an object of texts: reason, entered_before, search; an empty one
 matches all), dry_run (true: nothing is changed; default false), limit (1 to 500, with dry_run to 10000; default:
 the most), cursor (next of the answer before).
 Returns changed, unchanged (it was so already) and rejected (how many), groups (outcome, state before, sqlstate,
