@@ -36,13 +36,19 @@ std::string trace_of(const httplib::Request& request) {
     const std::string parent = request.get_header_value("traceparent");
     // a header that is there twice is none
     if (core::is_traceparent(parent) && request.get_header_value_count("traceparent") == 1) {
-        std::string states;
-        for (std::size_t i = 0; i < request.get_header_value_count("tracestate"); ++i)
-            states += (i == 0 ? "" : ",") + request.get_header_value("tracestate", i);
+        const std::string states = joined_header(request, "tracestate");
         return parent + (core::is_tracestate(states) ? " " + states : "");
     }
     const std::string id = request.get_header_value("X-Request-Id");
     return is_utf8(id) ? id.substr(0, 100) : "";
+}
+
+// By the container: the arguments of get_header_value differ between versions of cpp-httplib.
+std::string joined_header(const httplib::Request& request, const std::string& name) {
+    std::string joined;
+    const auto [first, last] = request.headers.equal_range(name);
+    for (auto header = first; header != last; ++header) joined += (header == first ? "" : ",") + header->second;
+    return joined;
 }
 
 bool has_body(const httplib::Request& request) {
