@@ -21,6 +21,9 @@ bool is_same_host(const std::string& given, const std::string& name) {
     return lowered(given) == lowered(name) || (has_port && lowered(given.substr(0, colon)) == lowered(name));
 }
 
+template <typename Container>
+concept is_hashed = requires { typename Container::hasher; };
+
 }  // namespace
 
 void protect(httplib::Response& response, bool tls) {
@@ -43,11 +46,17 @@ std::string trace_of(const httplib::Request& request) {
     return is_utf8(id) ? id.substr(0, 100) : "";
 }
 
-// By the container: the arguments of get_header_value differ between versions of cpp-httplib.
+// Read from the container, because the arguments of get_header_value differ between versions of cpp-httplib. Where the
+// container is a hash table, GCC's library puts the latest value of a name first.
 std::string joined_header(const httplib::Request& request, const std::string& name) {
     std::string joined;
     const auto [first, last] = request.headers.equal_range(name);
-    for (auto header = first; header != last; ++header) joined += (header == first ? "" : ",") + header->second;
+    for (auto header = first; header != last; ++header) {
+        if (header == first)
+            joined = header->second;
+        else
+            joined = is_hashed<httplib::Headers> ? header->second + "," + joined : joined + "," + header->second;
+    }
     return joined;
 }
 
