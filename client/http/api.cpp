@@ -153,10 +153,7 @@ std::optional<Request> Api::Impl::admit(const httplib::Request& http, httplib::R
 }
 
 std::string Api::Impl::address_of(const httplib::Request& http) const {
-    std::string forwarded;
-    for (std::size_t i = 0; i < http.get_header_value_count("X-Forwarded-For"); ++i)
-        forwarded += (i == 0 ? "" : ",") + http.get_header_value("X-Forwarded-For", i);
-    return proxies.client_of(http.remote_addr, forwarded);
+    return proxies.client_of(http.remote_addr, joined_header(http, "X-Forwarded-For"));
 }
 
 // A link is for the file that it was made for; what was asked for then counts. Who guesses is one who fails to log in.

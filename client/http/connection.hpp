@@ -46,7 +46,14 @@ public:
     std::optional<std::string> certificate() const;
 
     bool is_readable() const override;
+#ifdef CPPHTTPLIB_VERSION_NUM  // later versions ask for more, and wait by these
+    bool is_writable() const;
+    bool wait_readable() const override { return is_readable(); }
+    bool wait_writable() const override { return is_writable(); }
+    time_t duration() const override { return 0; }  // for clients with a longest time
+#else
     bool is_writable() const override;
+#endif
     ssize_t read(char* into, size_t size) override;
     ssize_t write(const char* bytes, size_t size) override;
     void get_remote_ip_and_port(std::string& address, int& port) const override;

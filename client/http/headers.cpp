@@ -21,6 +21,9 @@ bool is_same_host(const std::string& given, const std::string& name) {
     return lowered(given) == lowered(name) || (has_port && lowered(given.substr(0, colon)) == lowered(name));
 }
 
+template <typename Container>
+concept is_hashed = requires { typename Container::hasher; };
+
 }  // namespace
 
 void protect(httplib::Response& response, bool tls) {
@@ -36,13 +39,25 @@ std::string trace_of(const httplib::Request& request) {
     const std::string parent = request.get_header_value("traceparent");
     // a header that is there twice is none
     if (core::is_traceparent(parent) && request.get_header_value_count("traceparent") == 1) {
-        std::string states;
-        for (std::size_t i = 0; i < request.get_header_value_count("tracestate"); ++i)
-            states += (i == 0 ? "" : ",") + request.get_header_value("tracestate", i);
+        const std::string states = joined_header(request, "tracestate");
         return parent + (core::is_tracestate(states) ? " " + states : "");
     }
     const std::string id = request.get_header_value("X-Request-Id");
     return is_utf8(id) ? id.substr(0, 100) : "";
+}
+
+// Read from the container, because the arguments of get_header_value differ between versions of cpp-httplib. Where the
+// container is a hash table, GCC's library puts the latest value of a name first.
+std::string joined_header(const httplib::Request& request, const std::string& name) {
+    std::string joined;
+    const auto [first, last] = request.headers.equal_range(name);
+    for (auto header = first; header != last; ++header) {
+        if (header == first)
+            joined = header->second;
+        else
+            joined = is_hashed<httplib::Headers> ? header->second + "," + joined : joined + "," + header->second;
+    }
+    return joined;
 }
 
 bool has_body(const httplib::Request& request) {

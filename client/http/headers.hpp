@@ -18,6 +18,9 @@ void protect(httplib::Response& response, bool tls);
 // X-Request-Id, which becomes the correlation id of its state changes. Empty: none.
 std::string trace_of(const httplib::Request& request);
 
+// All values of a header, in their order, with commas between them; empty: there is none.
+std::string joined_header(const httplib::Request& request, const std::string& name);
+
 // Whether a request with this method can have a body.
 bool has_body(const httplib::Request& request);
 

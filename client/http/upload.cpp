@@ -17,6 +17,13 @@ namespace {
 
 constexpr std::size_t longest_field = 1024 * 1024;
 
+// A part of the form: its name, the name of its file.
+#ifdef CPPHTTPLIB_VERSION_NUM
+using Part = httplib::FormData;
+#else
+using Part = httplib::MultipartFormData;
+#endif
+
 // What is wrong with the form, and not with the rows in it.
 struct BadForm {
     int status;
@@ -28,7 +35,7 @@ public:
     Upload(const Request& request, const ConnectionSettings& database, const Limits& limits)
         : request_(request), database_(database), limits_(limits) {}
 
-    void part(const httplib::MultipartFormData& part) {
+    void part(const Part& part) {
         finish_field();
         if (session_) throw BadForm{400, "the file must be the last field of the form"};
         name_ = part.name;
@@ -167,7 +174,7 @@ Outcome take_upload(const Request& request, const httplib::ContentReader& reader
         }
     };
     const bool whole = reader(
-        [&](const httplib::MultipartFormData& part) {
+        [&](const Part& part) {
             guarded([&] { upload.part(part); });
             return true;
         },

@@ -13,7 +13,8 @@ namespace {
 pqxx::field checked_field(const pqxx::result& rows, int row, int column) {
     if (column < 0 || column >= static_cast<int>(rows.columns()))
         throw UnexpectedAnswer("", "the server's answer has " + std::to_string(rows.columns()) + " columns, too few");
-    return rows[static_cast<pqxx::result::size_type>(row)][static_cast<pqxx::row::size_type>(column)];
+    // libpqxx 8 converts a reference into a field only where that is said
+    return pqxx::field(rows[static_cast<pqxx::result::size_type>(row)][static_cast<pqxx::row::size_type>(column)]);
 }
 
 }  // namespace

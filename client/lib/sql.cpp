@@ -30,13 +30,11 @@ void rethrow() {
     } catch (const pqxx::insufficient_privilege& caught) {
         throw_error("42501", caught.what());  // libpqxx 6 does not say so itself
     } catch (const pqxx::sql_error& caught) {
-        throw_error(caught.sqlstate(), caught.what());
+        throw_error(std::string(caught.sqlstate()), caught.what());
     } catch (const pqxx::broken_connection& caught) {
         throw ConnectionLost("08006", without_passwords(caught.what()));
     } catch (const pqxx::in_doubt_error& caught) {
         throw ConnectionLost("08007", caught.what());
-    } catch (const pqxx::failure& caught) {
-        throw Error("", caught.what());
     } catch (const pqxx::argument_error& caught) {
         throw UnexpectedAnswer("", caught.what());
     } catch (const pqxx::conversion_error& caught) {
@@ -47,6 +45,8 @@ void rethrow() {
         throw UnexpectedAnswer("", caught.what());
     } catch (const pqxx::internal_error& caught) {
         throw UnexpectedAnswer("", caught.what());
+    } catch (const pqxx::failure& caught) {  // in libpqxx 8 the base of those above, too
+        throw Error("", caught.what());
     } catch (const nlohmann::json::exception& caught) {
         throw UnexpectedAnswer("", caught.what());
     }

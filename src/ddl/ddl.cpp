@@ -16,7 +16,7 @@ namespace pawl {
 
 namespace {
 
-enum class TreeChange { none, join, leave };
+enum class TreeChange { none, join, leave, type };
 
 TreeChange change_of(AlterTableType type) {
     switch (type) {
@@ -27,12 +27,14 @@ TreeChange change_of(AlterTableType type) {
         case AT_DetachPartitionFinalize:
         case AT_DropInherit:
             return TreeChange::leave;
+        case AT_AlterColumnType:
+            return TreeChange::type;
         default:
             return TreeChange::none;
     }
 }
 
-// One ALTER TABLE may both attach and detach; the table that joins matters more.
+// One ALTER TABLE may do several; the table that joins matters most, the column that changes its type least.
 TreeChange change_of(List* subcommands) {
     TreeChange found = TreeChange::none;
     ListCell* cell;
@@ -41,7 +43,7 @@ TreeChange change_of(List* subcommands) {
         if (!IsA(parsed, AlterTableCmd)) continue;
         TreeChange change = change_of(reinterpret_cast<AlterTableCmd*>(parsed)->subtype);
         if (change == TreeChange::join) return change;
-        if (change != TreeChange::none) found = change;
+        if (change != TreeChange::none && found != TreeChange::leave) found = change;
     }
     return found;
 }
@@ -214,13 +216,15 @@ PAWL_FUNCTION(pawl_prepare) {
     return static_cast<Datum>(0);
 }
 
-// pawl._tree_change(command): 'join', 'leave', or null.
+// pawl._tree_change(command): 'join', 'leave', 'type', or null.
 PAWL_FUNCTION(pawl_tree_change) {
     switch (change_of(*reinterpret_cast<CollectedCommand*>(PG_GETARG_POINTER(0)))) {
         case TreeChange::join:
             return pg::call([] { return CStringGetTextDatum("join"); });
         case TreeChange::leave:
             return pg::call([] { return CStringGetTextDatum("leave"); });
+        case TreeChange::type:
+            return pg::call([] { return CStringGetTextDatum("type"); });
         case TreeChange::none:
             break;
     }

@@ -116,7 +116,9 @@ sub enforced_again
 
 is(restored('one_job', 'boss', "$dir/dump"), '', 'its owner restores it');
 enforced_again('restored', 'one_job');
-is(restored('two_jobs', 'boss', '-j2', "$dir/dump"), '', 'with two jobs');
+# pg_restore creates triggers of a partitioned table beside the loading of its partitions, unless it is told not to.
+is(restored('two_jobs', 'boss', '-j2', "--section=$_", "$dir/dump"), '', "with two jobs: $_")
+	for qw(pre-data data post-data);
 enforced_again('-j2', 'two_jobs');
 
 # A role that is gone leaves machines of the extension's owner.

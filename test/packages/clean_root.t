@@ -2,6 +2,8 @@
 # The packages of `make deb` in a root of this Debian that has nothing but PostgreSQL: they are installed by apt, do a
 # job, are upgraded, and purged. Roots are kept under build/roots; needs the rights of root. PAWL_DEBS names a folder
 # with packages that were built elsewhere.
+#
+#     test/packages/clean_root.t trixie    the same on another Debian: the last commit is built there (scripts/try-on)
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
@@ -22,19 +24,30 @@ same() { diff <(printf '%s\n' "$1") <(printf '%s\n' "$2"); }
 
 scratch=$(mktemp -d)
 roots=${PAWL_ROOTS:-$PWD/build/roots}
-clean=$roots/clean
+suite=${1:-here}
+clean=$roots/clean${1:+-$1}
 root=$roots/packages.$$
 trap 'rm -rf "$scratch" "$root"' EXIT
 inside() { scripts/debian-root run "$root" "$@"; }
 
-built=${PAWL_DEBS:-build/deb}
-[ -n "${PAWL_DEBS:-}" ] || ok "the packages are built, and lintian finds no error" scripts/build-deb
+if [ "$suite" = here ]; then
+    built=build/deb
+    build=(scripts/build-deb)
+else
+    built=$roots/$suite/srv/pawl/build/deb
+    build=(scripts/try-on "$suite" deb)
+fi
+if [ -n "${PAWL_DEBS:-}" ]; then
+    built=$PAWL_DEBS
+else
+    ok "the packages are built, and lintian finds no error" "${build[@]}"
+fi
 shopt -s nullglob
 debs=("$built"/*.deb)
 for name in "postgresql-[0-9]*-pawl" pawl pawld libpawl-dev python3-pawl; do
     ok "there is $name" bash -c 'compgen -G "$1"' - "$built/${name}_*.deb"
 done
-[ -d "$clean" ] || ok "a clean root" scripts/debian-root create "$clean" here postgresql systemd
+[ -d "$clean" ] || ok "a clean root" scripts/debian-root create "$clean" "$suite" postgresql systemd
 mkdir -p "$root"
 cp -a --reflink=auto "$clean/." "$root"
 

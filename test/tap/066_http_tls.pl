@@ -19,13 +19,14 @@ define_template($node,
 my $folder = PostgreSQL::Test::Utils::tempdir;
 my @key = qw(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes);
 
-sub openssl
+sub output_of
 {
-	my (@arguments) = @_;
+	my (@command) = @_;
 	my ($out, $err) = ('', '');
-	IPC::Run::run([ 'openssl', @arguments ], '>', \$out, '2>', \$err) or die "openssl @arguments: $err";
+	IPC::Run::run(\@command, '>', \$out, '2>', \$err) or die "@command: $err";
 	return $out
 }
+sub openssl { return output_of('openssl', @_) }
 sub authority
 {
 	my ($name) = @_;
@@ -34,13 +35,15 @@ sub authority
 	return
 }
 
-# A certificate that an authority has signed.
+# A certificate that an authority has signed; with negative $days one that ended some days ago.
 sub certificate
 {
 	my ($name, $by, $days, @more) = @_;
 	openssl('req', @key, '-subj', "/CN=$name", '-keyout', "$folder/$name.key", '-out', "$folder/$name.csr");
-	openssl('x509', '-req', '-in', "$folder/$name.csr", '-CA', "$folder/$by.pem", '-CAkey', "$folder/$by.key",
-		'-CAcreateserial', '-days', $days, '-out', "$folder/$name.pem", @more);
+	# openssl makes none that has ended
+	my @then = $days < 0 ? ('faketime', '-f', ($days - 1) . 'd') : ();
+	output_of(@then, 'openssl', 'x509', '-req', '-in', "$folder/$name.csr", '-CA', "$folder/$by.pem", '-CAkey',
+		"$folder/$by.key", '-CAcreateserial', '-days', abs $days, '-out', "$folder/$name.pem", @more);
 	return;
 }
 

@@ -203,7 +203,7 @@ COMMENT ON FUNCTION pawl._guard_functions(regclass, text, integer, text[]) IS
 CREATE FUNCTION pawl._tree_change(command pg_ddl_command) RETURNS text
 LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_tree_change';
 COMMENT ON FUNCTION pawl._tree_change(pg_ddl_command) IS
-'internal: what a command did to a tree of tables: join (ATTACH, INHERIT), leave (DETACH, NO INHERIT), or null';
+'internal: what a command did: join (ATTACH, INHERIT), leave (DETACH, NO INHERIT), type (of a column), or null';
 
 CREATE FUNCTION pawl._rewritten_columns(command pg_ddl_command, cut boolean) RETURNS text[]
 LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_rewritten_columns';

@@ -38,12 +38,13 @@ BEGIN
         RETURN;
     END IF;
     IF TG_TAG = 'ALTER TABLE' THEN
+        -- only commands that can have changed a type: a parallel restore adds a primary key before the catalog is there
         FOR root IN SELECT DISTINCT c.objid FROM pg_event_trigger_ddl_commands() c
-                     WHERE c.classid = 'pg_class'::regclass AND NOT c.in_extension AND c.object_type = 'table' LOOP
+                     WHERE c.classid = 'pg_class'::regclass AND NOT c.in_extension AND c.object_type = 'table'
+                       AND pawl._tree_change(c.command) IS NOT NULL LOOP
             PERFORM pawl._follow_key_types(root), pawl._remake_claim_indexes(root);
         END LOOP;
     END IF;
-    -- only commands that put a table into a tree: during a restore a tree stands before its triggers do
     -- only commands that attach a table to a tree: a restore creates a tree before its triggers
     SELECT array_agg(DISTINCT c.objid) INTO touched FROM pg_event_trigger_ddl_commands() c
      WHERE c.classid = 'pg_class'::regclass AND NOT c.in_extension AND pawl._tree_change(c.command) = 'join';

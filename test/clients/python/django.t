@@ -4,7 +4,7 @@ import django
 from django.conf import settings
 from django.core.exceptions import ValidationError
 
-from tap import DATABASE, DOC, end, equal, example, fixture, ok, raised
+from tap import DATABASE, DOC, end, equal, example, fixture, ok, raised, sqlstate
 
 settings.configure(DATABASES={"default": {
     "ENGINE": "django.db.backends.postgresql", "NAME": DATABASE,
@@ -42,7 +42,7 @@ equal(ask("select count(*) from pawl.history('orders', %s)", 2), 3, "history tak
 order = Order.objects.get(pk=3)
 order.state = "sent"
 error = raised(IntegrityError, order.save, "a rejected state change is an IntegrityError")
-equal((error.__cause__.pgcode, error.__cause__.diag.constraint_name), ("23514", "orders_state_machine"),
+equal((sqlstate(error.__cause__), error.__cause__.diag.constraint_name), ("23514", "orders_state_machine"),
       "its SQLSTATE and constraint")
 set_state = example("Django", transaction=transaction, IntegrityError=IntegrityError, ValidationError=ValidationError)
 error = raised(ValidationError, lambda: set_state(order, "sent"),
@@ -55,7 +55,7 @@ with transaction.atomic():
 equal(Order.objects.get(pk=8).state, "paid", "which goes on")
 raised(IntegrityError, lambda: set_state(Order.objects.get(pk=9), "paid"), "other constraints are left alone")
 error = raised(DatabaseError, lambda: ask("select pawl.fire('docs', %s, 'pay')", DOC), "other tables keep the codes")
-equal((error.__cause__.pgcode, "send" in error.__cause__.diag.message_hint), ("PW001", True),
+equal((sqlstate(error.__cause__), "send" in error.__cause__.diag.message_hint), ("PW001", True),
       "of class PW, with a HINT")
 with transaction.atomic():
     ask("select pawl.set_context(processor => %s)", "web")

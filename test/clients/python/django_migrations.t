@@ -7,7 +7,7 @@ import tempfile
 import django
 from django.conf import settings
 
-from tap import DATABASE, end, equal, ok, raised
+from tap import DATABASE, end, equal, ok, raised, sqlstate
 
 PLACE = tempfile.mkdtemp()
 FILES = {
@@ -127,7 +127,7 @@ equal(ask("select problem from pawl.verify('purchases')"), [], "renames: rows an
 
 error = raised((DataError, InternalError, ProgrammingError, IntegrityError), lambda: migrate("0004"),
                "other texts are rejected")
-equal(error.__cause__.pgcode, "2BP01", "other texts: the SQLSTATE")
+equal(sqlstate(error.__cause__), "2BP01", "other texts: the SQLSTATE")
 ok("pawl.definition" in (error.__cause__.diag.message_hint or ""), "other texts: the HINT",
    error.__cause__.diag.message_hint)
 

@@ -25,6 +25,11 @@ def equal(have, want, name):
     ok(have == want, name, have)
 
 
+def sqlstate(error):
+    """The code of an error of psycopg 2 or 3: which of them Django takes depends on its version."""
+    return error.sqlstate if hasattr(error, "sqlstate") else error.pgcode
+
+
 def fixture(client):
     subprocess.run(["psql", "-X", "-q", "-d", DATABASE, "-v", "client=" + client, "-f",
                     os.path.join(HERE, "..", "fixture.sql")], check=True)

@@ -37,6 +37,7 @@ SELECT mx.rejected(
     SELECT * FROM merged$$, 'PW001', 'MERGE ... RETURNING in a CTE with one bad row');
 
 -- MERGE into a view ---------------------------------------------------------------------------------------------------
+CREATE VIEW w.v AS SELECT id AS number, state AS status, region FROM w.t WHERE id BETWEEN 351 AND 359;
 MERGE INTO w.v USING (VALUES (356), (357)) s(number) ON v.number = s.number WHEN NOT MATCHED THEN INSERT (number)
     VALUES (s.number);
 MERGE INTO w.v USING (VALUES (356)) s(number) ON v.number = s.number WHEN MATCHED THEN UPDATE SET status = 'paid',
