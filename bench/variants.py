@@ -71,7 +71,8 @@ create trigger checked before update of state on {t} for each row execute functi
 
 # One table of transitions for several machines and one trigger function for several tables, as it is usually written.
 LOOKUP = f"""
-create table {{t}}_transitions (machine text, from_state text, to_state text, primary key (machine, from_state, to_state));
+create table {{t}}_transitions (machine text, from_state text, to_state text,
+    primary key (machine, from_state, to_state));
 insert into {{t}}_transitions select 'machine ' || m, 's' || s, 's' || (s + 1) % {STATES}
     from generate_series(1, 10) m, generate_series(0, {STATES - 1}) s;
 analyze {{t}}_transitions;

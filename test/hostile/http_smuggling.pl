@@ -80,9 +80,9 @@ subtest 'a body is no request' => sub {
 		holds("$method with an unknown parameter", api_port(), "$method /v1/tasks?frob=1 HTTP/1.1\r\n$auth" . 'X: y',
 			$status->(400, 400, 405));
 		holds("$method of the console", api_port(), "$method /console/ HTTP/1.1", $status->($console, 404, 404));
-		# a method that it has no page for is answered by the HTTP library, whose versions differ
-		holds("$method of the metrics", $metrics, "$method /metrics HTTP/1.1", $read ? 200 : '4(00|04|13)');
-		holds("$method of no metrics", $metrics, "$method /none HTTP/1.1", $read ? 404 : '4(00|04|13)');
+		# a body, and a method that it has no page for, are answered by the HTTP library, whose versions differ
+		holds("$method of the metrics", $metrics, "$method /metrics HTTP/1.1", $read ? '(?:200|413)' : '4(00|04|13)');
+		holds("$method of no metrics", $metrics, "$method /none HTTP/1.1", $read ? '4(?:04|13)' : '4(00|04|13)');
 	}
 	my $tag = ask('GET', '/v1/machines/pawl_dag.task/diagram', token => $operator)->{headers}{etag};
 	holds('what has not changed', api_port(),

@@ -47,6 +47,10 @@ debs=("$built"/*.deb)
 for name in "postgresql-[0-9]*-pawl" pawl pawld libpawl-dev python3-pawl; do
     ok "there is $name" bash -c 'compgen -G "$1"' - "$built/${name}_*.deb"
 done
+if [ ${#debs[@]} -eq 0 ]; then
+    echo "1..$count"
+    exit 1
+fi
 [ -d "$clean" ] || ok "a clean root" scripts/debian-root create "$clean" "$suite" postgresql systemd
 mkdir -p "$root"
 cp -a --reflink=auto "$clean/." "$root"

@@ -16,7 +16,8 @@ insert into steps (id) select generate_series(1, 200);
 create function known() returns bigint
     language sql as $$ select count(*) from pg_backend_memory_contexts where name = 'pawl audit' $$;
 create function plans() returns bigint language sql as $$ select count(*) from pg_backend_memory_contexts
-    where name = 'CachedPlanSource' and ident ~ 'steps_result_audit' $$;
+    -- since 18 this very query has a plan, too
+    where name = 'CachedPlanSource' and ident ~ 'steps_result_audit' and ident !~ 'pg_backend_memory_contexts' $$;
 
 update steps set state = 'done' where id = 1;
 select is(known(), 1::bigint, 'one audit is known');
