@@ -227,7 +227,8 @@ void DotWriter::write_transition(const DrawnTransition& transition) {
     }
     if (from != no_index && nodes_[from].cluster && !inside(to, from))
         add("ltail=" + dot_string("cluster_" + transition.from));
-    if (to != no_index && nodes_[to].cluster && !inside(from, to)) add("lhead=" + dot_string("cluster_" + transition.to));
+    if (to != no_index && nodes_[to].cluster && !inside(from, to))
+        add("lhead=" + dot_string("cluster_" + transition.to));
     const std::string label = write_label(transition.label);
     if (!label.empty()) add("label=" + dot_string(' ' + label + ' '));
     if (!transition.label.after.empty()) add("style=dashed");

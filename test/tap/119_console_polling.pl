@@ -34,8 +34,8 @@ my %foot;
 wait_until(sub {
 	%foot = ();
 	for (@tabs) { $browser->to_tab($_); $foot{ $browser->text('.live') }++ }
-	($foot{live} // 0) == 3
-}, 'three tabs to be live');
+	($foot{live} // 0) == 3 && ($foot{polling} // 0) == 4
+}, 'three tabs to be live and four to poll');
 is_deeply(\%foot, { live => 3, polling => 4 }, 'three of them are live, the others say that they poll');
 for my $n (0 .. $#tabs)
 {
@@ -43,9 +43,9 @@ for my $n (0 .. $#tabs)
 	$browser->run('location.hash = "#/tasks"');
 	ok($browser->sees($n ? 'order' : 'No task was started', 'main'), 'tab ' . ($n + 1) . ' loads another page');
 	$node->safe_psql('postgres', q{select pawl_dag.start_task('order')});
-	wait_until(sub { $browser->run('return document.querySelectorAll("tbody tr").length') == $n + 1 }, 'the new task');
+	becomes(sub { $browser->run('return document.querySelectorAll("tbody tr").length') }, $n + 1,
+		'and sees a new task, live or not');
 }
-pass('and each sees a new task, live or not');
 for (@tabs[0 .. 4]) { $browser->to_tab($_); $browser->close_tab }
 for (@tabs[5, 6])
 {
