@@ -252,6 +252,18 @@ bool Connection::is_writable() const {
     return wait(POLLOUT, patience(moved_));
 }
 
+#ifdef CPPHTTPLIB_VERSION_NUM
+bool Connection::wait_readable() const {
+    return is_readable();
+}
+bool Connection::wait_writable() const {
+    return is_writable();
+}
+time_t Connection::duration() const {
+    return 0;  // it is for clients that have a longest time
+}
+#endif
+
 void Connection::get_remote_ip_and_port(std::string& address, int& port) const {
     sockaddr_storage from{};
     socklen_t size = sizeof from;

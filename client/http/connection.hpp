@@ -48,9 +48,9 @@ public:
     bool is_readable() const override;
 #ifdef CPPHTTPLIB_VERSION_NUM  // later versions ask for more, and wait by these
     bool is_writable() const;
-    bool wait_readable() const override { return is_readable(); }
-    bool wait_writable() const override { return is_writable(); }
-    time_t duration() const override { return 0; }  // for clients with a longest time
+    bool wait_readable() const override;
+    bool wait_writable() const override;
+    time_t duration() const override;
 #else
     bool is_writable() const override;
 #endif
@@ -58,7 +58,9 @@ public:
     ssize_t write(const char* bytes, size_t size) override;
     void get_remote_ip_and_port(std::string& address, int& port) const override;
     void get_local_ip_and_port(std::string& address, int& port) const override;
-    socket_t socket() const override { return socket_; }
+    socket_t socket() const override {
+        return socket_;
+    }
 
 private:
     using Clock = std::chrono::steady_clock;

@@ -2,6 +2,7 @@
 #include "headers.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "core/trace.hpp"
 #include "utf8.hpp"
@@ -21,8 +22,10 @@ bool is_same_host(const std::string& given, const std::string& name) {
     return lowered(given) == lowered(name) || (has_port && lowered(given.substr(0, colon)) == lowered(name));
 }
 
+template <typename Container, typename = void>
+constexpr bool is_hashed = false;
 template <typename Container>
-concept is_hashed = requires { typename Container::hasher; };
+constexpr bool is_hashed<Container, std::void_t<typename Container::hasher>> = true;
 
 }  // namespace
 
