@@ -19,8 +19,10 @@ logical_decoding_work_mem = 64kB
 log_error_verbosity = verbose
 CONF
 my $publisher = new_cluster('publisher', streaming => 'logical', conf => $conf);
-my $subscriber = new_cluster('subscriber', streaming => 'logical', conf => $conf);
 my $version = one($publisher, 'show server_version_num');
+# Since 18 a setting of its own, which follows from that of the slots before.
+$conf .= "max_active_replication_origins = 20\n" if $version >= 180000;
+my $subscriber = new_cluster('subscriber', streaming => 'logical', conf => $conf);
 my $source = $publisher->connstr . ' dbname=postgres';
 
 $_->safe_psql('postgres', q(select pawl.define('m', 'stateDiagram-v2
