@@ -29,9 +29,10 @@ void from_json(const nlohmann::json& json, Booking& booking) {
 // SQLSTATE.
 std::string ask(pqxx::connection& connection, const std::string& service, const std::string& verb, int trip) {
     pqxx::nontransaction transaction(connection);
-    const auto said = transaction.exec("select a, public.rejection(" + transaction.quote(service) + ", a) from " +
-                                       transaction.quote_name(service) + "." + transaction.quote_name(verb) + "(" +
-                                       std::to_string(trip) + ") a")[0];
+    const pqxx::result answer = transaction.exec("select a, public.rejection(" + transaction.quote(service) +
+                                                 ", a) from " + transaction.quote_name(service) + "." +
+                                                 transaction.quote_name(verb) + "(" + std::to_string(trip) + ") a");
+    const auto said = answer[0];  // of which libpqxx 8 keeps nothing alive
     if (said[0].size() == 5) throw pawl::Error(said[0].as<std::string>(), service + " " + said[1].as<std::string>());
     return said[0].as<std::string>();
 }

@@ -41,7 +41,7 @@ sub killed
 	$session->query_until(qr/started/, "\\echo started\nbegin; $statement;\n");
 	$node->poll_query_until('postgres', $underway =~ s/PID/$pid/r) or die "$what did not get going";
 	is(kill('KILL', $pid), 1, "$what: killed in the middle");
-	wait_until(sub { slurp_file($node->logfile) =~ /(?:server process|client backend) \(PID $pid\) was terminated by signal 9/ },
+	wait_until(sub { slurp_file($node->logfile) =~ /\(PID $pid\) was terminated by signal 9/ },
 		'the postmaster to notice');
 	$node->poll_query_until('postgres', 'select true');
 	wait_until(sub { is_ready($node) }, 'the recovery');

@@ -107,7 +107,7 @@ for my $table ('plain', 'parted')
 		elsif ($accident eq 'KILL')
 		{
 			kill('KILL', $pid);
-			wait_until(sub { slurp_file($node->logfile) =~ /(?:server process|client backend) \(PID $pid\) was terminated by signal 9/ },
+			wait_until(sub { slurp_file($node->logfile) =~ /\(PID $pid\) was terminated by signal 9/ },
 				'the postmaster to notice');
 			wait_until(sub { is_ready($node) }, 'the recovery');
 		}

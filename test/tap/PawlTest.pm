@@ -334,7 +334,7 @@ sub killed_standing
 		"select count(*) = 1 from pg_locks where pid = $pid and locktype = 'advisory' and not granted")
 		or die "$what did not come to $place";
 	is(kill('KILL', $pid), 1, "$what: killed in $place");
-	wait_until(sub { slurp_file($node->logfile) =~ /(?:server process|client backend) \(PID $pid\) was terminated by signal 9/ },
+	wait_until(sub { slurp_file($node->logfile) =~ /\(PID $pid\) was terminated by signal 9/ },
 		'the postmaster to notice');
 	wait_until(sub { is_ready($node) }, 'the recovery');
 	eval { $session->quit };
