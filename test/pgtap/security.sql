@@ -211,7 +211,7 @@ select set_eq($$select proname from pg_proc
                     'fire_many', 'fired_by', 'heartbeat', 'history', 'is_transient', 'keep_audit', 'keep_log',
                     'may_read_events', 'own_relations', 'paths', 'pause', 'policies_are_safe', 'prune_audit',
                     'prune_log', 'raise',
-                    'read_as_owner', 'reap', 'restoring', 'resume', 'same_value', 'set_context', 'state_at',
+                    'read_as_owner', 'reap', 'render', 'restoring', 'resume', 'same_value', 'set_context', 'state_at',
                     'states', 'takes_list', 'tend_logs', 'trace_of', 'transitions', 'upkeep_of', 'uuid_v7',
                     'value_expression',
                     'value_text'], 'what PUBLIC may call');
