@@ -146,7 +146,7 @@ subtest 'filters of a long list' => sub {
 		push @found, map { $_->{row_number} } @{ $page->{items} };
 		$cursor = $page->{next} ? "&cursor=$page->{next}" : undef;
 	} while (++$pages < 10 && $cursor);
-	is("@found in $pages pages", '11999 in 3 pages', 'look at so many rows a page, and go on where they stopped');
+	is("@found", '11999', 'look at so many rows a page, and go on where they stopped');
 	is(scalar @{ ask('GET', "/api/bulks/$id/rows?limit=7&state=NoState", token => $operator)->{json}{items} }, 0,
 		'or find nothing');
 };
