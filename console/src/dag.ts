@@ -25,7 +25,7 @@ export interface Picture {
     height: number;
 }
 
-export const box = { width: 184, height: 46, gapX: 64, gapY: 16, margin: 12 };
+export const box = { width: 184, height: 46, gapX: 64, gapY: 16, margin: 12, bend: 6 };
 
 /**
  * The length of the longest path to each node; nodes on a cycle (there should be none)
@@ -103,38 +103,68 @@ export function contract(known: Set<string>, edges: Edge[]): Edge[] {
     return found;
 }
 
+/**
+ * Lines over several columns pass through a place of their own in each column between, so that no node hides them; the
+ * lines of one node share their places. The graph with these places as nodes, and the places of each line.
+ */
+function routed(nodes: Node[], edges: Edge[]): { nodes: Node[]; edges: Edge[]; through: Map<Edge, string[]> } {
+    const level = levels(nodes, edges);
+    const bends = new Map<string, Node>();
+    const parts: Edge[] = [];
+    const through = new Map<Edge, string[]>();
+    for (const e of edges) {
+        const passed: string[] = [];
+        for (let at = level.get(e.from)! + 1; at < level.get(e.to)!; ++at) {
+            const id = `${at} ${e.from}`;
+            const last = passed.at(-1) ?? e.from;
+            if (!bends.has(id)) parts.push({ from: last, to: id });
+            bends.set(id, { id, label: "", state: "" });
+            passed.push(id);
+        }
+        parts.push({ from: passed.at(-1) ?? e.from, to: e.to });
+        through.set(e, passed);
+    }
+    return { nodes: [...nodes, ...bends.values()], edges: parts, through };
+}
+
+function curve(x1: number, y1: number, x2: number, y2: number): string {
+    const bend = (x2 - x1) / 2;
+    return `C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
+}
+
 export function draw(nodes: Node[], edges: Edge[]): Picture {
     if (nodes.length === 0) return { nodes: [], lines: [], width: 0, height: 0 };
-    const cols = columns(nodes, edges);
-    const tallest = Math.max(...cols.map((c) => c.length));
-    const height = tallest * (box.height + box.gapY) - box.gapY + 2 * box.margin;
     const byId = new Map(nodes.map((n) => [n.id, n]));
-    const placed = new Map<string, Placed>();
+    const known = edges.filter((e) => byId.has(e.from) && byId.has(e.to));
+    const graph = routed(nodes, known);
+    const cols = columns(graph.nodes, graph.edges);
+    const tall = (id: string) => (byId.has(id) ? box.height : box.bend) + box.gapY;
+    const talls = cols.map((ids) => ids.reduce((sum, id) => sum + tall(id), 0) - box.gapY);
+    const height = Math.max(...talls) + 2 * box.margin;
+    const spots = new Map<string, { x: number; y: number; level: number }>();
     cols.forEach((ids, level) => {
-        const used = ids.length * (box.height + box.gapY) - box.gapY;
-        ids.forEach((id, at) =>
-            placed.set(id, {
-                ...byId.get(id)!,
-                level,
-                x: box.margin + level * (box.width + box.gapX),
-                y: (height - used) / 2 + at * (box.height + box.gapY),
-            }),
-        );
+        let y = (height - talls[level]) / 2;
+        for (const id of ids) {
+            spots.set(id, { x: box.margin + level * (box.width + box.gapX), y, level });
+            y += tall(id);
+        }
     });
-    const lines = edges
-        .filter((e) => placed.has(e.from) && placed.has(e.to))
-        .map((e) => {
-            const a = placed.get(e.from)!,
-                b = placed.get(e.to)!;
-            const x1 = a.x + box.width,
-                y1 = a.y + box.height / 2,
-                x2 = b.x,
-                y2 = b.y + box.height / 2,
-                bend = (x2 - x1) / 2;
-            return { from: e.from, to: e.to, path: `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}` };
-        });
+    const lines = known.map((e) => {
+        const a = spots.get(e.from)!,
+            b = spots.get(e.to)!;
+        let x = a.x + box.width,
+            y = a.y + box.height / 2;
+        let path = `M${x} ${y}`;
+        for (const spot of graph.through.get(e)!.map((id) => spots.get(id)!)) {
+            const middle = spot.y + box.bend / 2;
+            path += curve(x, y, spot.x, middle) + `H${spot.x + box.width}`;
+            x = spot.x + box.width;
+            y = middle;
+        }
+        return { from: e.from, to: e.to, path: path + curve(x, y, b.x, b.y + box.height / 2) };
+    });
     return {
-        nodes: [...placed.values()],
+        nodes: nodes.map((n) => ({ ...n, ...spots.get(n.id)! })),
         lines,
         width: 2 * box.margin + cols.length * (box.width + box.gapX) - box.gapX,
         height,

@@ -42,6 +42,11 @@ export function instant(time: string | null | undefined): number | null {
     return Number.isNaN(at) ? null : at;
 }
 
+/** 2026-11-26 18:40:57 UTC. */
+export function second(time: string | null | undefined): string {
+    return absolute(time).replace(/\.\d+/, "");
+}
+
 export function absolute(time: string | null | undefined): string {
     const at = instant(time);
     return at === null ? (time ?? "") : new Date(at).toISOString().replace("T", " ").replace("Z", " UTC");

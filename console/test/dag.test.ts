@@ -44,6 +44,18 @@ test("every node has a place of its own inside the picture", () => {
         assert.ok(n.x >= 0 && n.y >= 0 && n.x + box.width <= picture.width && n.y + box.height <= picture.height);
 });
 
+test("a line over several columns passes beside the nodes between", () => {
+    const picture = draw(nodes("a", "b", "c", "d", "e"), edges("ab", "bc", "cd", "ad", "ac", "be", "ed"));
+    const levels = picture.lines.map((line) => {
+        const through = [...line.path.matchAll(/ ([\d.]+)H([\d.]+)/g)].map((m) => ({ y: +m[1], end: +m[2] }));
+        for (const at of through)
+            for (const n of picture.nodes.filter((n) => n.x + box.width === at.end))
+                assert.ok(at.y < n.y || at.y > n.y + box.height, `${line.from}${line.to} lies under ${n.id}`);
+        return line.from + line.to + through.length;
+    });
+    assert.deepEqual(levels, ["ab0", "bc0", "cd0", "ad2", "ac1", "be0", "ed0"]);
+});
+
 test("an empty graph has no lines", () =>
     assert.deepEqual(draw([], []), { nodes: [], lines: [], width: 0, height: 0 }));
 

@@ -10,6 +10,7 @@ import {
     isId,
     many,
     problemText,
+    second,
     secondsBetween,
     short,
     spoken,
@@ -39,6 +40,7 @@ test("times are shown relative to now", () => {
     assert.equal(ago("infinity", now), "–");
     assert.equal(ago(null, now), "–");
     assert.equal(absolute("2026-01-01T23:56:00.123+01:00"), "2026-01-01 22:56:00.123 UTC");
+    assert.equal(second("2026-01-01T23:56:00.123+01:00"), "2026-01-01 22:56:00 UTC");
     assert.equal(secondsBetween("2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"), 60);
     assert.equal(secondsBetween(null, "2026-01-01T00:01:00Z"), null);
 });

@@ -235,7 +235,7 @@ my $first = one($node, q(select count(*) from pawl.read_events('half', 150)));
 is($first, 150, 'a consumer has read some of its events');
 my $dump = "$folder/dump.sql";
 $node->command_ok([ 'pg_dump', '-d', $node->connstr('postgres'), '-f', $dump ], 'a dump');
-my $other = new_cluster('other', bare => 1);
+my $other = new_cluster('other', bare => 1, foreign => 1);
 $other->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $other->connstr('postgres'), '-f', $dump ],
 	'restored into another cluster');
 cmp_ok(one($other, 'select pg_current_xact_id()::text::bigint'), '<',

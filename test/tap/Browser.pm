@@ -166,20 +166,21 @@ sub inaccessible
 	return @$found;
 }
 
-# Calls a function in each look: light and dark, wide and on a phone. It is given the name of the theme and the width.
+# Calls a function for light and wide, and for dark and on a phone; with PAWL_FULL=1 for both widths in both. It is given
+# the name of the theme and the width.
 sub each_look
 {
 	my ($self, $check) = @_;
-	for my $width (1400, 390)
+	my @looks = ([ 'light', 1400 ], [ 'dark', 390 ]);
+	push @looks, [ 'dark', 1400 ], [ 'light', 390 ] if $ENV{PAWL_FULL};
+	for my $look (@looks)
 	{
+		my ($theme, $width) = @$look;
 		$self->devtools('Emulation.setDeviceMetricsOverride', width => $width, height => 900, deviceScaleFactor => 1,
 			mobile => $width < 800 ? JSON::PP::true : JSON::PP::false);
-		for my $theme ('light', 'dark')
-		{
-			$self->devtools('Emulation.setEmulatedMedia',
-				features => [ { name => 'prefers-color-scheme', value => $theme } ]);
-			$check->($theme, $width);
-		}
+		$self->devtools('Emulation.setEmulatedMedia',
+			features => [ { name => 'prefers-color-scheme', value => $theme } ]);
+		$check->($theme, $width);
 	}
 	$self->devtools('Emulation.clearDeviceMetricsOverride');
 	$self->devtools('Emulation.setEmulatedMedia', features => []);

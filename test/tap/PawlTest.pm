@@ -30,7 +30,8 @@ if ($ENV{INITDB_TEMPLATE})
 	my $run = \&PostgreSQL::Test::Utils::system_or_bail;
 	*PostgreSQL::Test::Utils::system_or_bail = sub {
 		my (@command) = @_;
-		return $run->("@command" =~ /^initdb -D (\S+) -A trust -N$/ ? ('cp', '-RPp', $ENV{INITDB_TEMPLATE}, $1)
+		my $template = $ENV{INITDB_TEMPLATE};
+		return $run->($template && "@command" =~ /^initdb -D (\S+) -A trust -N$/ ? ('cp', '-RPp', $template, $1)
 			: @command);
 	};
 }
@@ -42,10 +43,12 @@ $SIG{__DIE__} = sub { diag(substr($_[0], 0, 2000)) unless $^S // 1 };
 my @clusters;
 
 # A running cluster with pawl in the database postgres, and with the packs that `with` names. `bare`: without any.
+# Clusters are copies of one, with its system identifier, except those that are `foreign`.
 sub new_cluster
 {
 	my ($name, %options) = @_;
 	my @extensions = $options{bare} ? () : ('pawl', @{ $options{with} // [] });
+	delete local $ENV{INITDB_TEMPLATE} if $options{foreign};
 	my $node = PostgreSQL::Test::Cluster->new($name,
 		$options{install_path} ? (install_path => $options{install_path}) : ());
 	push @clusters, $node;
@@ -219,6 +222,17 @@ select pid, backend_type, application_name, state, wait_event_type, wait_event, 
   from pg_stat_activity where state is not null order by pid
 SQL
 	diag("the sessions of $name:\n$out$err");
+	($out, $err) = ('', '');
+	eval { $node->psql('postgres', <<'SQL', stdout => \$out, stderr => \$err, on_error_die => 0, timeout => 10) };
+select format('select %L, to_jsonb(x) from %s x where %s limit 10', relation, relation, open)
+  from (values ('pawl_bulk.operations', 'completed_at is null'), ('pawl_bulk.troubles', 'true'),
+    ('pawl_bulk.validation_attempts', 'true'), ('pawl_bulk.unvalidated', 'true'), ('pawl_bulk.sql_runs', 'true'),
+    ('pawl_bulk.work', 'true'), ('pawl_dag.tasks', 'completed_at is null'),
+    ('pawl_dag.steps', $$state not in ('complete', 'resolved_manually', 'cancelled')$$),
+    ('pawl_saga.jobs', $$state <> 'COMPLETE'$$), ('pawl_saga.flows', $$state not in ('SUCCESS', 'REVERTED')$$)
+  ) v (relation, open) where to_regclass(relation) is not null \gexec
+SQL
+	diag("what has not ended in $name:\n$out$err");
 	return;
 }
 

@@ -1,5 +1,5 @@
 // The upper part of the overview: numbers, and how much moves.
-import { absolute, ago, count, many } from "../format";
+import { ago, count, many, second } from "../format";
 import { useNow } from "../live";
 import { link } from "../router";
 import { lastHour, rates, sampled, type Sample } from "../throughput";
@@ -96,7 +96,7 @@ export function Figures({ of }: { of: Overview }) {
                 value={rejected === null ? "not counted" : count(rejected)}
                 note={
                     of.rejected
-                        ? "of all clients since " + absolute(of.rejected.since)
+                        ? "of all clients since " + second(of.rejected.since)
                         : "pawl is not in shared_preload_libraries"
                 }
                 bad={rejected !== null && rejected > 0}

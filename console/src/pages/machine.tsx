@@ -1,6 +1,6 @@
 import { useMemo } from "preact/hooks";
 import { get, segment, text, type Page } from "../api";
-import { absolute, count, duration } from "../format";
+import { count, duration, second } from "../format";
 import { useLive } from "../live";
 import { link } from "../router";
 import type { Counts, Machine, Overview, Slow } from "../types";
@@ -123,7 +123,7 @@ export function MachinePage({ machine }: { machine: string }) {
                 </Card>
                 <Card
                     title="Rejected state changes"
-                    note={rejected ? <>of all clients since {absolute(rejected.since)}</> : undefined}
+                    note={rejected ? <>of all clients since {second(rejected.since)}</> : undefined}
                 >
                     <Show of={overview}>
                         {({ rejected }) =>

@@ -1,5 +1,5 @@
 import { get } from "../api";
-import { absolute, count, duration, problemText, secondsBetween } from "../format";
+import { count, duration, problemText, second, secondsBetween } from "../format";
 import { useLive, useSession } from "../live";
 import { link } from "../router";
 import type { Failure, Overview, Owner, Queue, Session } from "../types";
@@ -244,7 +244,7 @@ export function OverviewPage() {
                                 <Card
                                     title="Rejected state changes"
                                     wide
-                                    note={<>of all clients since {absolute(o.rejected.since)}</>}
+                                    note={<>of all clients since {second(o.rejected.since)}</>}
                                 >
                                     <Table
                                         of={o.rejected.items}
