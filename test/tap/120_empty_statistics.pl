@@ -1,6 +1,6 @@
-# Plans that hold whatever the planner knows: all tables were analyzed while they were empty, and then an operation and a
-# workflow have thousands of rows. No statement may compare the rows of two sets each with each, which auto_explain would
-# show.
+# Plans that hold whatever the planner knows: all tables were analyzed while they were empty, and then an operation and
+# a workflow have thousands of rows. No statement may compare the rows of two sets each with each, which auto_explain
+# would show.
 use strict;
 use warnings;
 use FindBin;
@@ -85,8 +85,8 @@ my $task = one($node, "select pawl_dag.start_task('map', jsonb_build_object('ite
 	. "(select jsonb_agg(g) from generate_series(1, $many) g)))");
 my $got = '[]';
 wait_until(sub {
-	$got = one($node, "select coalesce(jsonb_agg(jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, "
-		. "'token', c.token, 'result', 1)) filter (where c.ok is null), '[]')::text from pawl_dag.report_and_claim("
+	$got = one($node, "select coalesce(jsonb_agg(jsonb_build_object('task_uuid', c.task_uuid, "
+		. "'step_uuid', c.step_uuid, 'token', c.token, 'result', 1)) filter (where c.ok is null), '[]')::text from pawl_dag.report_and_claim("
 		. "'$got'::jsonb, '00000000-0000-4000-8000-000000000001', 'default', 500, '60 s', 500) c");
 	one($node, "select state from pawl_dag.tasks where task_uuid = '$task'") eq 'complete'
 }, 'the map to be complete');

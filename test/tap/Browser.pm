@@ -166,8 +166,8 @@ sub inaccessible
 	return @$found;
 }
 
-# Calls a function for light and wide, and for dark and on a phone; with PAWL_FULL=1 for both widths in both. It is given
-# the name of the theme and the width.
+# Calls a function for light and wide, and for dark and on a phone; with PAWL_FULL=1 for both widths in both. It is
+# given the name of the theme and the width.
 sub each_look
 {
 	my ($self, $check) = @_;
