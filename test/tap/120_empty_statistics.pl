@@ -86,8 +86,9 @@ my $task = one($node, "select pawl_dag.start_task('map', jsonb_build_object('ite
 my $got = '[]';
 wait_until(sub {
 	$got = one($node, "select coalesce(jsonb_agg(jsonb_build_object('task_uuid', c.task_uuid, "
-		. "'step_uuid', c.step_uuid, 'token', c.token, 'result', 1)) filter (where c.ok is null), '[]')::text from pawl_dag.report_and_claim("
-		. "'$got'::jsonb, '00000000-0000-4000-8000-000000000001', 'default', 500, '60 s', 500) c");
+		. "'step_uuid', c.step_uuid, 'token', c.token, 'result', 1)) filter (where c.ok is null), '[]')::text "
+		. "from pawl_dag.report_and_claim('$got'::jsonb, '00000000-0000-4000-8000-000000000001', 'default', 500, "
+		. "'60 s', 500) c");
 	one($node, "select state from pawl_dag.tasks where task_uuid = '$task'") eq 'complete'
 }, 'the map to be complete');
 linear('a map');
