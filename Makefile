@@ -20,8 +20,8 @@ BENCH_SETTINGS := -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeo
 SOAK_SETTINGS := -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeout=1h -c synchronous_commit=off \
     -c autovacuum_naptime=2s -c max_connections=1100
 
-.PHONY: help deps benchdeps build programs install uninstall all installcheck demo psql test test-all mutate bench \
-	soak deb dist docs clean
+.PHONY: help deps benchdeps build programs install uninstall all installcheck demo demo-scale psql test test-all \
+	mutate bench soak deb dist docs clean
 .NOTPARALLEL:
 
 help: ## this list
@@ -64,6 +64,9 @@ installcheck:
 demo: build ## a help desk of 21,348 events, replayed; four workers, 5,000 jobs; real workflows; 32,530 rows of a real file; 120 trips that are undone where they cannot be made (ACT=1 to 5: one of them; STAY=1: then the console)
 	@scripts/install-packages demo
 	@scripts/private-postgres run examples/demo $(ACT)
+
+demo-scale: build programs ## ten thousand workflows in three databases; one is killed and a namespace moves while they run
+	@scripts/private-postgres run examples/scale/demo
 
 psql: build ## psql on a private, throw-away PostgreSQL that has pawl installed
 	@scripts/private-postgres run --interactive scripts/try-psql

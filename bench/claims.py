@@ -174,6 +174,11 @@ class Claims:
                 0.5,
                 self.ratio("off", LOADS[0][0], name, against),
             )
+            if name == "stored":
+                yield floor(
+                    "the same, with a log and its most_recent, written by hand without a check",
+                    self.ratio("off", LOADS[0][0], "logged", against),
+                )
         for size, _ in LOADS:
             yield at_least(
                 f"claim + complete, batch {size}, {CLIENTS} clients (derived): rows per second against what it writes, "

@@ -8,8 +8,9 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import saga_floor
 from pgbench import pgbench, script
-from report import Beside, at_least, at_most, table
+from report import Beside, at_least, at_most, floor, table
 from server import Session, query
 
 QUICK = bool(os.environ.get("BENCH_QUICK"))
@@ -21,6 +22,7 @@ SHAPES = {
 }  # and how many times as fast
 ENGINES = {"linear": ("serial",), "unordered": ("serial", "parallel")}
 SIZES = (10, 100, 1_000) if QUICK else (10, 100, 1_000, 10_000)
+BY_HAND = "the same versions, log entries and events by plain SQL, nothing decided"
 REVERTED = 1_000 if QUICK else 10_000
 ALL = SIZES[-1]  # tasks of each measurement of growth, in flows of each size
 BATCH = 100
@@ -187,13 +189,18 @@ def measure():
         "$$"
     )
     rates = measure_rates()
-    return Saga(rates, measure_growth(), measure_revert())
+    growth = measure_growth()
+    floors = [saga_floor.of_flow("linear of 1000") for _ in range(ROUNDS)]
+    by_hand = saga_floor.Floor(*(statistics.median(getattr(f, what) for f in floors) for what in ("rate", "cpu")))
+    print(f"  floor of linear flows: {by_hand.rate:,.0f} tasks/s, {by_hand.cpu:,.0f} CPU µs a task", flush=True)
+    return Saga(rates, growth, by_hand, measure_revert())
 
 
 @dataclass
 class Saga:
     rates: dict  # (flow, executor) -> tasks a second
     growth: dict  # (shape, size) -> CPU microseconds a task
+    by_hand: saga_floor.Floor  # of a linear flow, one task at a time
     reverts: dict  # workers -> [(tasks a second, CPU microseconds a task)]
 
     def median(self, label, executor):
@@ -218,6 +225,7 @@ class Saga:
                 "{:,.0f}",
             )
         )
+        rows.append(floor(BY_HAND, self.by_hand.rate, "{:,.0f}"))
         rows.append(
             at_most(
                 "sagas: CPU a task in linear flows, µs, the dearest",
@@ -226,6 +234,7 @@ class Saga:
                 "{:,.0f}",
             )
         )
+        rows.append(floor(BY_HAND, self.by_hand.cpu, "{:,.0f}"))
         for shape in ("unordered", "linear"):
             costs = [self.growth[shape, size] for size in SIZES]
             rows.append(
@@ -275,6 +284,9 @@ class Saga:
         body += [
             [f"flows of {size:,}, {shape}", "", "", "", f"{cost:,.0f}"] for (shape, size), cost in self.growth.items()
         ]
+        body.append(
+            ["floor of flows of 1,000, linear", f"{self.by_hand.rate:,.0f}", "", "", f"{self.by_hand.cpu:,.0f}"]
+        )
         for clients, samples in self.reverts.items():
             seen = [rate for rate, _ in samples]
             body.append(
@@ -295,6 +307,7 @@ class Saga:
             "in unordered flows the faster of serial and parallel, with its records on "
             "the same server. Time is from making the flow to its end. Growth: as many tasks in flows of each size, "
             "unordered in batches of "
-            f"{BATCH}, linear one by one. Reverts: a flow of independent tasks and one behind them that fails; workers "
+            f"{BATCH}, linear one by one. Floor: {BY_HAND} ([saga_floor.py](saga_floor.py)). "
+            "Reverts: a flow of independent tasks and one behind them that fails; workers "
             f"claim and report {BATCH} at a time.",
         )

@@ -6,7 +6,7 @@ TOP := ../..
 # the HTTP API stands on all of them.
 PACKS ?= dag bulk saga
 ALL_PACKS := dag bulk saga
-EXTENSIONS := pawl pawl_test $(PACKS:%=pawl_%) $(if $(filter-out $(PACKS),$(ALL_PACKS)),,pawl_api)
+EXTENSIONS := pawl pawl_test pawl_move $(PACKS:%=pawl_%) $(if $(filter-out $(PACKS),$(ALL_PACKS)),,pawl_api)
 MODULE_big := pawl
 SOURCES := $(sort $(foreach folder,$(filter-out packs,$(notdir $(patsubst %/,%,$(wildcard $(TOP)/src/*/)))),$(wildcard $(TOP)/src/$(folder)/*.cpp)) \
 	$(foreach pack,$(filter pawl_%,$(EXTENSIONS)),$(wildcard $(TOP)/src/packs/$(pack:pawl_%=%)/*.cpp)) \

@@ -1,8 +1,11 @@
 // May ereport; owns nothing. Hooks of the kernel into the server: executor levels, the end of statements and of
 // transactions.
 #include "catalog/member_cache.hpp"
+#include "catalog/shard.hpp"
+#include "ddl/distribution.hpp"
 #include "events/outbox.hpp"
 #include "events/wake.hpp"
+#include "fire/node_context.hpp"
 #include "fire/plans.hpp"
 #include "guard/handover.hpp"
 #include "guard/intent.hpp"
@@ -92,6 +95,7 @@ void executor_finish(QueryDesc* query) {
     if (deferring_level != no_level && deferring_level > executor_level)
         deferring_level = triggers_fired ? no_level : executor_level;
     if (!entry_buffer_is_empty() && ends_a_statement(query)) write_pending_entries(false);
+    if (distribution.level > executor_level && distribution.level != no_level) follow_distribution();
 }
 
 // What a statement does with a prepared transaction. It is read before the statement runs: a CALL that ends its
@@ -147,6 +151,7 @@ void forget_everything() {
     forget_events();
     forget_partition_moves();
     forget_deferral();
+    forget_distribution();
     clear_intents();
     executor_level = 0;
     deferring_level = no_level;
@@ -160,6 +165,7 @@ void transaction_event(XactEvent event, void*) {
         case XACT_EVENT_PRE_PREPARE:
             delete_vanished_rows();
             write_pending_entries(true);
+            check_distributed();
             if (seal_outbox()) note_wake(events_channel);
             if (event == XACT_EVENT_PRE_COMMIT) wake_waiters();
             break;
@@ -209,6 +215,7 @@ void _PG_init(void) {
         observer = {[](int sqlstate, const char* machine) noexcept { count_rejection(sqlstate, machine); }, count_move,
                     count_time};
     }
+    context_set = send_setting;
     define_settings();  // after the counters' setting: it reserves the prefix
     pg::on_failure = [](int sqlstate) noexcept { rejected(sqlstate, nullptr); };
     register_cache_callbacks();

@@ -26,10 +26,14 @@ void Program::run_alone(Command* command, std::function<int()> body) {
 }
 
 std::unique_ptr<pqxx::connection> Program::open() const {
+    check_target();
+    return connect(connection);
+}
+
+void Program::check_target() const {
     if (has_password(connection.target))
         throw Error("",
                     "every user of the machine can read a password in a flag: use PGPASSFILE, PGSERVICE or PGPASSWORD");
-    return connect(connection);
 }
 
 std::string read_file(const std::string& name) {
@@ -172,7 +176,9 @@ void add_commands(Program& program) {
     add_group(program, "Tables and rows", add_row_commands);
     add_group(program, "Workflows (pawl_dag)", add_task_commands);
     add_group(program, "Operators of workflows", add_operator_commands);
+    add_group(program, "Many at a time (pawl_api)", add_act_commands);
     add_group(program, "Other packs", [](Program& all) { add_bulk_commands(all), add_saga_commands(all); });
+    add_group(program, "Several databases", add_move_commands);
     add_group(program, "The programs", [](Program& all) { add_settings_command(all), add_completion(all); });
     program.app.app()->footer(
         "Exit status: 0 success; 1 a finding; 2 usage, or a file that cannot be read or written;\n"

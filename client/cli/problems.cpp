@@ -30,7 +30,7 @@ std::string hint_of_missing_extension(const std::string& sqlstate, const std::st
     std::smatch found;
     if ((sqlstate != "3F000" && sqlstate != "42P01" && sqlstate != "42883") ||
         text.find("\nHINT:  ") != std::string::npos ||
-        !std::regex_search(text, found, std::regex("\\b(pawl(_dag|_bulk|_saga)?)(\\.|\" does not exist)")))
+        !std::regex_search(text, found, std::regex("\\b(pawl(_dag|_bulk|_saga|_api)?)(\\.|\" does not exist)")))
         return "";
     return "\nHINT:  create extension " + found[1].str() + (found[2].matched ? " cascade" : "") +
            "; or --database names another database";

@@ -4,6 +4,7 @@
 #include <memory>
 #include <thread>
 
+#include <pawl/placements.hpp>
 #include <pawl/tasks.hpp>
 
 #include "commands.hpp"
@@ -90,12 +91,60 @@ void add_start(Program& program) {
     command->add_flag("--follow", *follow, "wait until it ends");
     program.run(command, [&program, request, context, follow](pqxx::connection& connection) {
         request->context = json_of("--context", *context);
-        pqxx::work transaction(connection);
-        const std::string task = start_task(transaction, *request);
-        sql::commit(transaction);
-        if (!*follow || !program.output.json) print(program.output, {{"task", task}}, task);
-        return *follow ? follow_task(program, connection, task) : fine;
+        const auto start = [&](pqxx::connection& database) {
+            pqxx::work transaction(database);
+            const std::string task = start_task(transaction, *request);
+            sql::commit(transaction);
+            if (!*follow || !program.output.json) print(program.output, {{"task", task}}, task);
+            return *follow ? follow_task(program, database, task) : fine;
+        };
+        try {
+            return start(connection);
+        } catch (const error::placed_elsewhere&) {
+        }
+        Placements placements(program.connection);
+        int code = fine;
+        placements.run("dag", request->name_space, [&](pqxx::connection& there) { code = start(there); });
+        return code;
     });
+}
+
+constexpr const char* list_statement =
+    "SELECT t.task_uuid AS task, t.namespace, t.name, t.version, t.state, t.steps_satisfied AS done, t.steps_total AS "
+    "steps, t.created_at, t.completed_at FROM pawl_dag.tasks t WHERE ($1 = '' OR t.state = $1) AND ($2 = '' OR t.name "
+    "= $2) ORDER BY t.task_uuid DESC LIMIT $3::integer";
+
+// The databases among which namespaces are divided; none if this is the only one.
+std::vector<PlacedDatabase> databases_of(pqxx::connection& connection, Placements& placements) {
+    const bool several = sql::run_alone(connection, "SELECT count(*) > 1 FROM pawl.database")[0][0].as<bool>();
+    return several ? placements.databases() : std::vector<PlacedDatabase>();
+}
+
+// Lists of all databases as one, by time. A database that is down is named on standard error.
+sql::Rows list_everywhere(pqxx::connection& connection, const std::vector<PlacedDatabase>& databases,
+                          const std::string& state, const std::string& name, int limit) {
+    nlohmann::json all = nlohmann::json::array();
+    for (const PlacedDatabase& one : databases) {
+        try {
+            const auto there = connect(one.connection);
+            const nlohmann::json tasks =
+                sql::run_alone(*there,
+                               std::string("SELECT coalesce(jsonb_agg(to_jsonb(l) || jsonb_build_object('database', "
+                                           "$4::text)), '[]') FROM (") +
+                                   list_statement + ") l",
+                               state, name, limit, one.name)[0][0]
+                    .json();
+            all.insert(all.end(), tasks.begin(), tasks.end());
+        } catch (const ConnectionLost& problem) {
+            std::cerr << "pawl: database " << one.name << ": " << problem.what() << '\n';
+        }
+    }
+    return sql::run_alone(connection,
+                          "SELECT x.task, x.database, x.namespace, x.name, x.version, x.state, x.done, x.steps, "
+                          "x.created_at, x.completed_at FROM jsonb_to_recordset($1::jsonb) x(task uuid, database text, "
+                          "namespace text, name text, version text, state text, done integer, steps integer, "
+                          "created_at timestamptz, completed_at timestamptz) ORDER BY x.task DESC LIMIT $2::integer",
+                          all.dump(), limit);
 }
 
 void add_list(Program& program) {
@@ -107,25 +156,49 @@ void add_list(Program& program) {
     command->add_option("--name", *name, "only those of this template");
     command->add_option("--limit", *limit, "at most so many, default 20")->check(Range{1, 100'000});
     program.run(command, [&program, state, name, limit](pqxx::connection& connection) {
-        print(program.output, sql::run_alone(connection,
-                                             "SELECT t.task_uuid AS task, t.namespace, t.name, t.version, t.state, "
-                                             "t.steps_satisfied AS done, t.steps_total AS steps,"
-                                             " t.created_at, t.completed_at FROM pawl_dag.tasks t WHERE ($1 = '' OR "
-                                             "t.state = $1) AND ($2 = '' OR t.name = $2)"
-                                             " ORDER BY t.task_uuid DESC LIMIT $3::integer",
-                                             *state, *name, *limit));
+        Placements placements(program.connection);
+        const std::vector<PlacedDatabase> databases = databases_of(connection, placements);
+        if (databases.empty()) {
+            print(program.output, sql::run_alone(connection, list_statement, *state, *name, *limit));
+            return fine;
+        }
+        print(program.output, list_everywhere(connection, databases, *state, *name, *limit));
         return fine;
     });
 }
 
 using TaskBody = int (*)(const Program&, pqxx::connection&, const std::string&);
 
+// Whether this database has the task.
+bool has_task(pqxx::connection& connection, const std::string& task) {
+    return !sql::run_alone(connection, "SELECT FROM pawl_dag.tasks t WHERE t.task_uuid = $1::uuid", task).empty();
+}
+
+// Runs the body where the task is: here, or in another database, where it may have moved meanwhile.
+int where_it_is(const Program& program, pqxx::connection& connection, const std::string& task, TaskBody body) {
+    Placements placements(program.connection);
+    if (has_task(connection, task) || databases_of(connection, placements).empty())
+        return body(program, connection, task);
+    std::string unreachable;
+    for (const PlacedDatabase& one : placements.databases()) {
+        try {
+            const auto there = connect(one.connection);
+            if (has_task(*there, task)) return body(program, *there, task);
+        } catch (const ConnectionLost&) {
+            unreachable += (unreachable.empty() ? "" : ", ") + one.name;
+        }
+    }
+    throw Error("P0002", "task " + task + " does not exist" +
+                             (unreachable.empty() ? "" : ", or is in a database that is down: " + unreachable));
+}
+
 void add_task(Program& program, const char* name, const char* meaning, TaskBody body) {
     auto task = std::make_shared<std::string>();
     auto* command = program.app.add_subcommand(name, meaning);
     command->add_option("task", *task, "its id")->required();
-    program.run(command,
-                [&program, task, body](pqxx::connection& connection) { return body(program, connection, *task); });
+    program.run(command, [&program, task, body](pqxx::connection& connection) {
+        return where_it_is(program, connection, *task, body);
+    });
 }
 
 int export_task(const Program& program, pqxx::connection& connection, const std::string& task) {

@@ -1,6 +1,7 @@
 // May throw (out of memory).
 #include "exposition.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -20,7 +21,44 @@ std::string escaped(const std::string& text, bool quotes) {
     return out;
 }
 
+// A sample with one more label, which is the first.
+std::string labelled(const std::string& sample, const std::string& label) {
+    const std::size_t name = sample.find_first_of("{ ");
+    if (label.empty() || name == std::string::npos) return sample;
+    if (sample[name] == '{') return sample.substr(0, name + 1) + label + "," + sample.substr(name + 1);
+    return sample.substr(0, name) + "{" + label + "}" + sample.substr(name);
+}
+
 }  // namespace
+
+void MergedFamilies::add(const std::string& page, const std::string& database) {
+    const std::string label = database.empty() ? "" : "database=\"" + escaped(database, true) + "\"";
+    Family* family = nullptr;
+    bool known = false;
+    for (std::size_t begin = 0; begin < page.size();) {
+        const std::size_t end = std::min(page.find('\n', begin), page.size());
+        const std::string line = page.substr(begin, end - begin);
+        begin = end + 1;
+        if (line.starts_with("# HELP ")) {
+            const std::string name = line.substr(7, line.find(' ', 7) - 7);
+            const auto found =
+                std::find_if(families_.begin(), families_.end(), [&](const Family& one) { return one.name == name; });
+            known = found != families_.end();
+            family = known ? &*found : &families_.emplace_back(Family{name, "", ""});
+        }
+        if (family == nullptr) continue;
+        if (!line.starts_with('#'))
+            family->samples += labelled(line, label) + "\n";
+        else if (!known)
+            family->head += line + "\n";
+    }
+}
+
+std::string MergedFamilies::text() const {
+    std::string text;
+    for (const Family& family : families_) text += family.head + family.samples;
+    return text;
+}
 
 std::string number(double value) {
     if (std::isnan(value)) return "NaN";

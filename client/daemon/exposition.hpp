@@ -59,6 +59,21 @@ private:
     std::string text_;
 };
 
+// Pages of several databases as one: each family is there once, and samples name their database.
+class MergedFamilies {
+public:
+    // database: a label for each sample; empty: none.
+    void add(const std::string& page, const std::string& database);
+
+    std::string text() const;
+
+private:
+    struct Family {
+        std::string name, head, samples;
+    };
+    std::vector<Family> families_;
+};
+
 // Durations of duties, from a millisecond to a minute.
 struct Histogram {
     static constexpr std::array<double, 10> bounds = {0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60};

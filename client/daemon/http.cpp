@@ -36,6 +36,18 @@ HttpServer::HttpServer(const std::string& address, const Metrics& metrics, std::
         const bool good = metrics.ready(why);
         answer(response, good, why);
     });
+    impl_->server.Get("/healthz/([a-z0-9_]+)",
+                      [=, &metrics](const httplib::Request& request, httplib::Response& response) {
+                          std::string why;
+                          const bool good = metrics.part_alive(request.matches[1], patience, why);
+                          answer(response, good, why);
+                      });
+    impl_->server.Get("/readyz/([a-z0-9_]+)",
+                      [=, &metrics](const httplib::Request& request, httplib::Response& response) {
+                          std::string why;
+                          const bool good = metrics.part_ready(request.matches[1], why);
+                          answer(response, good, why);
+                      });
     impl_->server.Get("/metrics", [&metrics](const httplib::Request&, httplib::Response& response) {
         response.set_content(metrics.text(), "text/plain; version=0.0.4");
     });

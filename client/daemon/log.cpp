@@ -28,7 +28,7 @@ std::string now() {
 }  // namespace
 
 Log::Log(const std::string& format, const std::string& level)
-    : logger_(std::make_unique<spdlog::logger>("pawld", std::make_shared<spdlog::sinks::stderr_sink_mt>())),
+    : logger_(std::make_shared<spdlog::logger>("pawld", std::make_shared<spdlog::sinks::stderr_sink_mt>())),
       as_json_(format == "json") {
     logger_->set_pattern("%v");
     logger_->set_level(spdlog::level::from_str(level));
@@ -37,6 +37,12 @@ Log::Log(const std::string& format, const std::string& level)
 
 Log::~Log() = default;
 
+Log Log::about(const std::string& field, const std::string& value) const {
+    Log log = *this;
+    log.always_[field] = value;
+    return log;
+}
+
 void Log::write(int level, const std::string& event, const Fields& fields) const {
     const auto as_level = static_cast<spdlog::level::level_enum>(level);
     if (!logger_->should_log(as_level)) return;
@@ -44,12 +50,14 @@ void Log::write(int level, const std::string& event, const Fields& fields) const
     const std::string level_name(name.data(), name.size());
     if (as_json_) {
         Fields line{{"time", now()}, {"level", level_name}, {"event", event}};
+        line.update(always_);
         line.update(fields);
         logger_->log(as_level, "{}", without_passwords(line.dump(-1, ' ', false, replace)));
         return;
     }
     std::string line = now() + " " + level_name + " " + event;
-    for (const auto& [key, value] : fields.items()) line += " " + key + "=" + value.dump(-1, ' ', false, replace);
+    for (const Fields* each : {&always_, &fields})
+        for (const auto& [key, value] : each->items()) line += " " + key + "=" + value.dump(-1, ' ', false, replace);
     logger_->log(as_level, "{}", without_passwords(line));
 }
 

@@ -20,6 +20,9 @@ public:
     Log(const std::string& format, const std::string& level);
     ~Log();
 
+    // The same log, whose events all have this field.
+    Log about(const std::string& field, const std::string& value) const;
+
     void debug(const std::string& event, const Fields& fields = Fields::object()) const;
     void info(const std::string& event, const Fields& fields = Fields::object()) const;
     void warn(const std::string& event, const Fields& fields = Fields::object()) const;
@@ -28,8 +31,9 @@ public:
 private:
     void write(int level, const std::string& event, const Fields& fields) const;
 
-    std::unique_ptr<spdlog::logger> logger_;
+    std::shared_ptr<spdlog::logger> logger_;
     bool as_json_;
+    Fields always_ = Fields::object();
 };
 
 }  // namespace pawl::daemon

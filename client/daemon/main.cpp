@@ -15,14 +15,13 @@
 
 #include "api.hpp"
 #include "auth.hpp"
-#include "boards.hpp"
 #include "http.hpp"
 #include "lane.hpp"
 #include "libpq.hpp"
 #include "notify.hpp"
 #include "pool.hpp"
-#include "publisher.hpp"
 #include "secrets.hpp"
+#include "tended.hpp"
 
 namespace {
 
@@ -135,48 +134,48 @@ int run_once(const Settings& settings, const Log& log) {
 pawl::api::Settings api_settings(const Settings& settings) {
     pawl::api::Settings api{.address = settings.api,
                             .database = api_connection(settings),
+                            .all_databases = settings.all_databases,
+                            .login = settings.api_database,
                             .limits = {},
                             .tls = {settings.api_certificate, settings.api_key, settings.api_client_ca}};
     api.connections = static_cast<std::size_t>(settings.api_connections);
     api.timeout = settings.api_timeout;
     api.limits.clients = static_cast<std::size_t>(settings.api_clients);
     api.failed_logins = settings.api_failed_logins;
+    api.links = static_cast<std::size_t>(settings.api_links);
     api.hosts = settings.api_hosts;
     api.proxies = settings.api_proxies;
     api.limits.upload_bytes = static_cast<std::size_t>(settings.api_upload_mb) << 20;
     return api;
 }
 
-void write_metrics(const pawl::api::Use& use, Exposition& out) {
-    out.family("pawld_api_connections", "gauge", "Connections of the HTTP API to the database.");
-    out.sample({{"state", "idle"}}, static_cast<std::uint64_t>(use.idle));
-    out.sample({{"state", "taken"}}, static_cast<std::uint64_t>(use.taken));
-    out.family("pawld_api_connections_max", "gauge", "Limit of these connections.");
-    out.sample({}, static_cast<std::uint64_t>(use.max));
-    out.family("pawld_api_calls_total", "counter", "Calls of the database by the HTTP API, repetitions included.");
-    out.sample({}, use.calls);
-    out.family("pawld_api_repeats_total", "counter",
-               "Calls that were repeated after a conflict with another transaction.");
-    out.sample({}, use.repeated);
-    out.family("pawld_api_pool_timeouts_total", "counter", "Requests that got no connection in time.");
-    out.sample({}, use.timeouts);
-}
-
-// Without a broker there are no samples.
-void write_metrics(const std::optional<Publisher>& publisher, Exposition& out) {
-    const PublisherCounts counts = publisher ? publisher->counts() : PublisherCounts();
-    const auto one = [&](const char* name, const char* type, const char* help, std::uint64_t value) {
+void write_metrics(const pawl::api::Api& api, Exposition& out) {
+    using Use = pawl::api::Use;
+    const auto all = api.use();
+    const auto family = [&](const char* name, const char* type, const char* help, auto value) {
         out.family(name, type, help);
-        if (publisher) out.sample({}, value);
+        for (const auto& [database, use] : all) {
+            Labels labels;
+            if (!database.empty()) labels.emplace_back("database", database);
+            value(use, labels);
+        }
     };
-    one("pawld_messages_published_total", "counter", "Messages to workers that the broker has confirmed.",
-        counts.published);
-    one("pawld_messages_unroutable_total", "counter",
-        "Of these, messages for queues to which no worker has subscribed.", counts.unroutable);
-    one("pawld_broker_failures_total", "counter", "Connections to the broker that failed or were lost.",
-        counts.failures);
-    one("pawld_broker_connected", "gauge", "1 while the publisher is connected to its broker.",
-        counts.connected ? 1 : 0);
+    family("pawld_api_connections", "gauge", "Connections of the HTTP API to each database.",
+           [&](const Use& use, Labels labels) {
+               labels.emplace_back("state", "idle");
+               out.sample(labels, static_cast<std::uint64_t>(use.idle));
+               labels.back().second = "taken";
+               out.sample(labels, static_cast<std::uint64_t>(use.taken));
+           });
+    family("pawld_api_connections_max", "gauge", "Limit of these connections.",
+           [&](const Use& use, const Labels& labels) { out.sample(labels, static_cast<std::uint64_t>(use.max)); });
+    const auto counter = [&](const char* name, const char* help, std::uint64_t Use::*count) {
+        family(name, "counter", help, [&](const Use& use, const Labels& labels) { out.sample(labels, use.*count); });
+    };
+    counter("pawld_api_calls_total", "Calls of the database by the HTTP API, repetitions included.", &Use::calls);
+    counter("pawld_api_repeats_total", "Calls that were repeated after a conflict with another transaction.",
+            &Use::repeated);
+    counter("pawld_api_pool_timeouts_total", "Requests that got no connection in time.", &Use::timeouts);
 }
 
 // Rejects a pooler that the settings do not name, before any session of it gets a role or a prepared statement. A
@@ -197,23 +196,18 @@ void check_poolers(const Settings& settings) {
 void run(const Settings& settings, const Log& log) {
     check_poolers(settings);
     Metrics metrics;
-    std::vector<std::unique_ptr<Lane>> lanes;
-    lanes.push_back(std::make_unique<Lane>("scheduling", Kind::scheduling, settings, log, metrics));
-    for (int i = 1; i <= settings.sql_workers; ++i)
-        lanes.push_back(std::make_unique<Lane>("sql " + std::to_string(i), Kind::sql_steps, settings, log, metrics));
-    std::vector<std::unique_ptr<Board>> boards;
-    for (const std::string& name : settings.boards)
-        boards.push_back(std::make_unique<Board>(name, settings, log, metrics));
-    std::optional<Publisher> publisher;
-    if (settings.messages.enabled()) publisher.emplace(settings, log, metrics);
-    metrics.also([&publisher](Exposition& out) { write_metrics(publisher, out); });
+    std::optional<Tended> one;
+    std::optional<Fleet> all;
+    if (settings.all_databases)
+        all.emplace(settings, log, metrics);
+    else
+        one.emplace("", settings, log, metrics);
     const pawl::StopOnSignals signals([&] {
         notify_systemd("STOPPING=1");
         log.info("draining");
         metrics.drain();
-        for (const auto& lane : lanes) lane->stop();
-        for (const auto& board : boards) board->stop();
-        if (publisher) publisher->stop();
+        if (one) one->stop();
+        if (all) all->stop();
     });
     const auto stuck_after = settings.stuck_after + settings.longest_poll;
     std::optional<pawl::api::Api> api;  // /metrics reads its numbers, so it is destroyed after that server
@@ -226,17 +220,18 @@ void run(const Settings& settings, const Log& log) {
         api.emplace(api_settings(settings), log,
                     pawl::api::Condition{
                         .alive = [&metrics, stuck_after](std::string& why) { return metrics.alive(stuck_after, why); },
-                        .ready = [&metrics](std::string& why) { return metrics.ready(why); }});
-        metrics.also([&api](Exposition& out) { write_metrics(api->use(), out); });
+                        .ready = [&metrics](std::string& why) { return metrics.ready(why); },
+                        .database_ready =
+                            [&metrics](const std::string& database, std::string& why) {
+                                return database.empty() ? metrics.ready(why) : metrics.part_ready(database, why);
+                            }});
+        metrics.also([&api](Exposition& out) { write_metrics(*api, out); });
         log.info("serving the API", {{"port", api->port()}});
     }
     // ready without a database: one that is down now may come back
     notify_systemd("READY=1");
-    std::vector<std::jthread> threads;
-    for (const auto& lane : lanes) threads.emplace_back([&lane] { lane->run(); });
-    for (const auto& board : boards) threads.emplace_back([&board] { board->run(); });
-    if (publisher) threads.emplace_back([&publisher] { publisher->run(); });
-    threads.clear();  // waits for them
+    if (all) all->run();
+    if (one) one->start(), one->wait();
     log.info("ended");
 }
 

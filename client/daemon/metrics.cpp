@@ -77,6 +77,33 @@ void Metrics::misfit(const std::string& why) {
 void Metrics::drain() {
     const std::lock_guard lock(mutex_);
     draining_ = true;
+    for (const auto& [name, part] : parts_) part->drain();
+}
+
+void Metrics::add_part(const std::string& database, Metrics& part) {
+    const std::lock_guard lock(mutex_);
+    parts_[database] = &part;
+}
+
+void Metrics::take_part_away(const std::string& database) {
+    const std::lock_guard lock(mutex_);
+    parts_.erase(database);
+}
+
+bool Metrics::part_alive(const std::string& database, std::chrono::milliseconds patience, std::string& why) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = parts_.find(database);
+    if (found != parts_.end()) return found->second->alive(patience, why);
+    why = "there is no database " + database;
+    return false;
+}
+
+bool Metrics::part_ready(const std::string& database, std::string& why) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = parts_.find(database);
+    if (found != parts_.end()) return found->second->ready(why);
+    why = "there is no database " + database;
+    return false;
 }
 
 void Metrics::also(std::function<void(Exposition&)> source) {
@@ -92,13 +119,25 @@ bool Metrics::alive(std::chrono::milliseconds patience, std::string& why) const 
         why = "lane " + name + " has not run for " + std::to_string(seconds) + " s" +
               (lane.doing.empty() ? "" : ": it runs " + lane.doing);
     }
+    for (const auto& [name, part] : parts_) {
+        std::string problem;
+        if (!part->alive(patience, problem)) why = "database " + name + ": " + problem;
+    }
     return why.empty();
 }
 
 bool Metrics::ready(std::string& why) const {
     const std::lock_guard lock(mutex_);
     why = misfit_;
-    if (lanes_.empty()) why = "not connected yet";
+    bool one_is_ready = false;
+    std::string problems;
+    for (const auto& [name, part] : parts_) {
+        std::string problem;
+        one_is_ready |= part->ready(problem);
+        if (!problem.empty()) problems += (problems.empty() ? "" : "; ") + ("database " + name + ": " + problem);
+    }
+    if (!parts_.empty() && !one_is_ready) why = problems;
+    if (parts_.empty() && lanes_.empty()) why = "not connected yet";
     for (const auto& [name, lane] : lanes_)
         if (!lane.connected)
             why = "lane " + name + " has no connection: " + lane.why;
@@ -112,11 +151,28 @@ std::uint64_t Metrics::rows() const {
     const std::lock_guard lock(mutex_);
     std::uint64_t sum = 0;
     for (const auto& [name, duty] : duties_) sum += duty.rows;
+    for (const auto& [name, part] : parts_) sum += part->rows();
     return sum;
 }
 
 std::string Metrics::text() const {
     const std::lock_guard lock(mutex_);
+    if (parts_.empty()) return own_text();
+    MergedFamilies families;
+    for (const auto& [name, part] : parts_) families.add(part->text(), name);
+    Exposition out;
+    out.family("pawld_databases_ready", "gauge", "1 while the daemon can work in the database.");
+    for (const auto& [name, part] : parts_) {
+        std::string why;
+        out.sample({{"database", name}}, part->ready(why) ? 1 : 0);
+    }
+    for (const auto& source : sources_) source(out);
+    families.add(out.text(), "");
+    return families.text();
+}
+
+// Called with the lock.
+std::string Metrics::own_text() const {
     Exposition out;
     family(out, "pawld_duty_runs_total", "counter", "Transactions of a duty.", "duty", duties_,
            [](const Duty& d) { return d.runs(); });

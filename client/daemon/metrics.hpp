@@ -39,6 +39,15 @@ public:
     void misfit(const std::string& why);
     void drain();
 
+    // What is done in one of several databases: its samples get the label database, and this object is ready if one of
+    // them is. The part must exist until it is taken away.
+    void add_part(const std::string& database, Metrics& part);
+    void take_part_away(const std::string& database);
+
+    // Of one of the databases, as below; false, if there is none of that name.
+    bool part_alive(const std::string& database, std::chrono::milliseconds patience, std::string& why) const;
+    bool part_ready(const std::string& database, std::string& why) const;
+
     // Adds a source that is called for each scrape, as long as this object exists.
     void also(std::function<void(Exposition&)> source);
 
@@ -55,6 +64,8 @@ public:
     std::string text() const;
 
 private:
+    std::string own_text() const;
+
     struct Duty {
         std::uint64_t rows = 0;
         std::uint64_t errors = 0;
@@ -76,6 +87,7 @@ private:
     std::map<std::string, Duty> duties_;
     std::map<std::string, Lane> lanes_;
     std::vector<std::function<void(Exposition&)>> sources_;
+    std::map<std::string, Metrics*> parts_;
     std::string misfit_;
     bool draining_ = false;
 };

@@ -72,6 +72,8 @@ const SettingsTable<Settings>& settings_table() {
         {
             {"database", member<&S::database>, any(), "",
              "libpq connection string or URI; what it leaves out comes from PGHOST, PGDATABASE and so on"},
+            {"all_databases", member<&S::all_databases>, any(), "",
+             "Tend and serve every database that pawl.database names there, not only the one of database"},
             {"role", member<&S::role>, any(), "",
              "Role to act as after connecting; empty: that of the login; not behind a pooler in transaction mode"},
             {"pooler", member<&S::pooler>, one_of({"none", "session", "transaction"}), "",
@@ -110,11 +112,13 @@ const SettingsTable<Settings>& settings_table() {
             {"api", member<&S::api>, host_port(), "",
              "Address of the HTTP API, like 127.0.0.1:9180; port 0: any free one; empty: off"},
             {"api_database", member<&S::api_database>, any(), "",
-             "libpq connection string or URI of the HTTP API, which logs in as pawl_authenticator; empty: database"},
+             "libpq connection string or URI of the HTTP API, which logs in as pawl_authenticator; its login is used "
+             "for "
+             "other databases too; empty: database"},
             {"api_pooler", member<&S::api_pooler>, one_of({"none", "session"}), "",
              "Mode of the connection pooler on the way to api_database"},
             {"api_connections", member<&S::api_connections>, between(1, 200), "connections",
-             "Connections of the HTTP API to the database; half of them work at a time, the others while those are "
+             "Connections of the HTTP API to each database; half of them work at a time, the others while those are "
              "slow"},
             {"api_clients", member<&S::api_clients>, between(1, 10'000), "connections",
              "Connections of clients at a time, event streams included"},
@@ -126,6 +130,8 @@ const SettingsTable<Settings>& settings_table() {
              "PEM file of the authority of client certificates, which are accepted in place of tokens"},
             {"api_failed_logins", member<&S::api_failed_logins>, between(1, 1'000'000), "logins",
              "Failed logins of an address within a minute, after which it must wait"},
+            {"api_links", member<&S::api_links>, between(1, 100'000), "links",
+             "Unused links to files at a time; each is valid for a minute"},
             {"api_hosts", member<&S::api_hosts>, any(), "",
              "Host names of the HTTP API; requests for other hosts are rejected; empty: any"},
             {"api_proxies", member<&S::api_proxies>, any(), "",

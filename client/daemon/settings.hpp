@@ -27,6 +27,7 @@ struct OwnDuty {
 // The members' initialisers are the defaults. settings.cpp has their table with units, ranges and descriptions.
 struct Settings {
     std::string database;
+    bool all_databases = false;
     std::string role;
     Pooler pooler = Pooler::none;
     int batch = 500;
@@ -55,6 +56,7 @@ struct Settings {
     std::string api_key;
     std::string api_client_ca;
     int api_failed_logins = 10;
+    int api_links = 1'000;
     std::set<std::string> api_hosts;
     std::set<std::string> api_proxies;
     int api_upload_mb = 4'096;

@@ -10,7 +10,7 @@
 #include "auth.hpp"
 #include "connection.hpp"
 #include "console.hpp"
-#include "feed.hpp"
+#include "databases.hpp"
 #include "headers.hpp"
 #include "json_text.hpp"
 #include "links.hpp"
@@ -18,7 +18,6 @@
 #include "rejections.hpp"
 #include "request.hpp"
 #include "streams.hpp"
-#include "utf8.hpp"
 
 namespace pawl::api {
 namespace {
@@ -34,7 +33,8 @@ std::string hexadecimal(std::string_view bytes) {
     return digits;
 }
 
-constexpr auto held_back = std::chrono::seconds(1);  // the answer to one who guesses
+constexpr std::chrono::milliseconds longest_part{5'000};  // for one of several databases that are asked together
+constexpr auto held_back = std::chrono::seconds(1);       // the answer to one who guesses
 
 // One of the few streams at a time.
 struct Place {
@@ -48,6 +48,10 @@ struct Place {
     const bool free;
 };
 
+Outcome outcome_of(std::optional<Problem> problem) {
+    return problem ? Outcome{.problem = std::move(*problem)} : Outcome{.good = true};
+}
+
 std::optional<Problem> busy() {
     return Problem{.status = 503, .detail = "too many uploads and exports are running", .sqlstate = "53300"};
 }
@@ -60,10 +64,11 @@ struct Api::Impl {
           log(log),
           condition(std::move(condition)),
           routes(openapi_document()),
-          pool(settings.database, settings.connections, settings.timeout),
+          members(given.database, given.all_databases, given.login, given.connections, given.timeout, log),
+          databases(members, std::min(given.timeout, longest_part)),
           proxies(settings.proxies),
           logins(settings.failed_logins),
-          feed(settings.database, log),
+          links(settings.links),
           server(settings.limits, settings.tls) {}
 
     Handled route(const httplib::Request& http, httplib::Response& response);
@@ -76,25 +81,20 @@ struct Api::Impl {
     void act(const Request& request, httplib::Response& response, const httplib::ContentReader& reader);
     void finish(const Request& request, const Outcome& outcome, httplib::Response& response);
     void ourselves(const Request& request, httplib::Response& response);
-    ConnectionSettings stream_settings() const {
-        ConnectionSettings own = settings.database;
-        own.application_name = "pawld file";
-        return own;
-    }
-    std::string with_daemon(const std::string& json);
-    bool read_body(const httplib::ContentReader& reader, std::string& body, httplib::Response& response);
+    bool is_ready(std::string& why);
+    std::string with_daemon(const std::string& json, const std::string& database);
 
     Settings settings;
     const daemon::Log& log;
     Condition condition;
     Routes routes;
-    Pool pool;
+    Members members;
+    Databases databases;
     Proxies proxies;
     LoginLimiter logins;
     Rejections rejections;
     Links links;
     std::counting_semaphore<> streams{16};
-    Feed feed;
     const LoginLimiter::Clock::time_point began = LoginLimiter::Clock::now();
     Server server;
     int port = 0;
@@ -126,6 +126,7 @@ std::optional<Request> Api::Impl::admit(const httplib::Request& http, httplib::R
         if (!request.arguments.emplace(name, value).second)
             return stop({.status = 400, .detail = "parameter \"" + name + "\" is given twice"});
     }
+    if (const auto named = request.arguments.extract("database"); !named.empty()) request.database = named.mapped();
     if (match.route->scope.empty()) return request;
     auto caller = credentials(http);
     if (const std::string ticket = request.argument("ticket"); !ticket.empty()) {
@@ -166,14 +167,18 @@ std::optional<Caller> Api::Impl::follow(Request& request, const std::string& tic
         return std::nullopt;
     }
     request.arguments = std::move(linked->arguments);
+    request.database = std::move(linked->database);
     return std::move(linked->caller);
 }
 
 void Api::Impl::link(const Request& request, httplib::Response& response) {
-    if (const auto problem = check_export(request, stream_settings()))
-        return finish(request, {.problem = *problem}, response);
-    const std::string ticket =
-        links.make({.operation = "export_bulk", .arguments = request.arguments, .caller = request.caller});
+    const Outcome checked = databases.one(
+        request, {}, [&](Member& member) { return outcome_of(check_export(request, member.file_settings())); });
+    if (!checked.good) return finish(request, checked, response);
+    const std::string ticket = links.make({.operation = "export_bulk",
+                                           .arguments = request.arguments,
+                                           .database = checked.database,
+                                           .caller = request.caller});
     if (ticket.empty()) {
         return finish(request,
                       {.problem = Problem{.status = 503, .detail = "too many links are open", .sqlstate = "53300"}},
@@ -182,10 +187,11 @@ void Api::Impl::link(const Request& request, httplib::Response& response) {
     const std::string& asked = request.http.path;
     const nlohmann::json body = {{"href", asked.substr(0, asked.rfind('/')) + "?ticket=" + ticket},
                                  {"valid_s", Links::valid.count()}};
-    finish(request, {.good = true, .json = body.dump()}, response);
+    finish(request, {.good = true, .json = body.dump(), .database = checked.database}, response);
 }
 
 void Api::Impl::finish(const Request& request, const Outcome& outcome, httplib::Response& response) {
+    if (!outcome.database.empty()) response.set_header("Pawl-Database", outcome.database);
     if (!outcome.good) {
         rejections.count(outcome.problem.sqlstate);
         Problem problem = outcome.problem;
@@ -219,7 +225,7 @@ void Api::Impl::finish(const Request& request, const Outcome& outcome, httplib::
     if (request.route.type == "application/json")
         answer(response, request.route.status,
                request.route.operation == "session" || request.route.operation == "overview"
-                   ? with_daemon(*outcome.json)
+                   ? with_daemon(*outcome.json, outcome.database)
                    : *outcome.json,
                request.route.type);
     else
@@ -227,72 +233,47 @@ void Api::Impl::finish(const Request& request, const Outcome& outcome, httplib::
 }
 
 // Adds the errors that the daemon has counted to those of the database.
-std::string Api::Impl::with_daemon(const std::string& json) {
+std::string Api::Impl::with_daemon(const std::string& json, const std::string& database) {
     auto body = parse_json(json);
     std::string why;
     const bool good = condition.ready(why);
-    const Pool::Use use = pool.use();
+    MemberPtr member = members.find(database);
+    if (!member) member = members.given();
+    const Pool::Use use = member->pool.use();
     body["daemon"] = {
         {"healthy", good},
-        {"reason", good ? feed.problem() : why},
+        {"reason", good ? member->feed.problem() : why},
         {"uptime_s", std::chrono::duration_cast<std::chrono::seconds>(LoginLimiter::Clock::now() - began).count()},
         {"connections", {{"idle", use.idle}, {"taken", use.taken}, {"max", use.max}}},
         {"calls", use.calls}};
     if (body.contains("queues")) {
-        body["throughput"] = feed.throughput();
+        body["throughput"] = member->feed.throughput();
         body["rejections"] = rejections.list();
     }
     return body.dump();
 }
 
 void Api::Impl::look(const Request& request, httplib::Response& response) {
-    finish(request,
-           pool.call(request.caller,
-                     {.route = request.route.operation, .arguments = request.json(), .body = {}, .once = {}}),
+    finish(request, databases.answer(request, {.route = request.route.operation, .arguments = request.json()}),
            response);
 }
 
-bool Api::Impl::read_body(const httplib::ContentReader& reader, std::string& body, httplib::Response& response) {
-    bool too_large = false;
-    const bool whole = reader([&](const char* bytes, std::size_t length) {
-        too_large = body.size() + length > settings.limits.body_bytes;
-        if (!too_large) body.append(bytes, length);
-        return !too_large;
-    });
-    if (whole) return true;
-    current_connection->close_after_this();
-    reject(response,
-           too_large
-               ? Problem{.status = 413,
-                         .detail = "the body is longer than " + std::to_string(settings.limits.body_bytes) + " bytes"}
-               : Problem{.status = 400, .detail = "the body is incomplete"},
-           log);
-    return false;
+void Api::Impl::act(const Request& request, httplib::Response& response, const httplib::ContentReader& reader) {
+    Call call{.route = request.route.operation, .arguments = request.json()};
+    if (const auto problem = read_call(request.http, reader, settings.limits.body_bytes, call))
+        return reject(response, *problem, log);
+    finish(request, databases.answer(request, call), response);
 }
 
-void Api::Impl::act(const Request& request, httplib::Response& response, const httplib::ContentReader& reader) {
-    std::string body;
-    if (!read_body(reader, body, response)) return;
-    if (!body.empty() && !is_media_type(request.http, "application/json")) {
-        reject(response, {.status = 415, .detail = "the body must be application/json"}, log);
-        return;
+// Ready if one of the databases answers.
+bool Api::Impl::is_ready(std::string& why) {
+    if (!condition.ready(why)) return false;
+    for (const MemberPtr& member : members.known()) {
+        const auto problem = member->pool.check();
+        if (!problem) return true;
+        why = problem->detail;
     }
-    if (!is_utf8(body)) {
-        reject(response, {.status = 400, .detail = "the body is not UTF-8"}, log);
-        return;
-    }
-    Call call{.route = request.route.operation,
-              .arguments = request.json(),
-              .body = body.empty() ? "{}" : std::move(body),
-              .once = {}};
-    if (request.http.has_header("Idempotency-Key")) {
-        call.once = request.http.get_header_value("Idempotency-Key");
-        if (call.once->empty() || !is_utf8(*call.once)) {
-            reject(response, {.status = 400, .detail = "the idempotency key must be UTF-8"}, log);
-            return;
-        }
-    }
-    finish(request, pool.call(request.caller, call), response);
+    return false;
 }
 
 void Api::Impl::ourselves(const Request& request, httplib::Response& response) {
@@ -301,23 +282,25 @@ void Api::Impl::ourselves(const Request& request, httplib::Response& response) {
         answer(response, 200, std::string(openapi_document()), "application/json");
     } else if (what == "healthz" || what == "readyz") {
         std::string why;
-        bool good = what == "healthz" ? condition.alive(why) : condition.ready(why);
-        if (what == "readyz" && good) {
-            const auto problem = pool.check();
-            good = !problem;
-            if (problem) why = problem->detail;
-        }
+        const bool good = what == "healthz" ? condition.alive(why) : is_ready(why);
         // an unknown client learns no more than that
         answer(response, good ? 200 : 503, good ? "ok\n" : "not ready\n", "text/plain");
         if (!good) log.debug("not healthy", {{"why", why}});
     } else if (what == "export_bulk" || what == "bulk_file") {
         const Place place(streams);
-        const auto problem = place.free ? send_export(request, stream_settings()) : busy();
-        if (problem) finish(request, {.problem = *problem}, response);
+        const auto send = [&](const Member& member) {
+            return outcome_of(send_export(request, member, databases.name_of(member)));
+        };
+        const Outcome outcome = place.free ? databases.one(request, {}, send) : Outcome{.problem = *busy()};
+        if (!outcome.good) finish(request, outcome, response);
     } else if (what == "link_export") {
         link(request, response);
     } else if (what == "stream_events") {
-        if (const auto problem = listen(request, feed, pool)) finish(request, {.problem = *problem}, response);
+        auto problem = databases.unknown_database(request);
+        if (!problem) problem = listen(request, members);
+        if (problem) finish(request, {.problem = *problem}, response);
+    } else if (what == "list_databases") {
+        finish(request, databases.health(request, condition.database_ready), response);
     }
 }
 
@@ -341,14 +324,14 @@ void Api::Impl::receive(const httplib::Request& http, httplib::Response& respons
     if (!request) return;
     if (!request->route.native) return act(*request, response, reader);
     // no file is read before the client is authenticated
-    if (const Outcome known = pool.call(request->caller, {.route = "session", .arguments = "{}"}); !known.good) {
+    if (const Outcome known = databases.login(*request); !known.good) {
         current_connection->close_after_this();
         return finish(*request, known, response);
     }
     const Place place(streams);
     if (!place.free) current_connection->close_after_this();
     finish(*request,
-           place.free ? take_upload(*request, reader, stream_settings(), settings.limits) : Outcome{.problem = *busy()},
+           place.free ? take_upload(*request, reader, databases, settings.limits) : Outcome{.problem = *busy()},
            response);
 }
 
@@ -364,6 +347,8 @@ Api::Api(const Settings& settings, const daemon::Log& log, Condition condition)
         [&impl](const httplib::Request&, httplib::Response& response, std::exception_ptr problem) {
             try {
                 std::rethrow_exception(problem);
+            } catch (const Error& caught) {
+                return reject(response, problem_of(caught), impl.log);
             } catch (const std::exception& caught) {
                 impl.log.error("request failed", {{"message", caught.what()}});
             }
@@ -380,7 +365,7 @@ Api::Api(const Settings& settings, const daemon::Log& log, Condition condition)
 }
 
 Api::~Api() {
-    impl_->feed.end();
+    impl_->members.end();
     impl_->server.end();
 }
 
@@ -388,9 +373,10 @@ int Api::port() const noexcept {
     return impl_->port;
 }
 
-Use Api::use() const {
-    const Pool::Use use = impl_->pool.use();
-    return {use.idle, use.taken, use.max, use.calls, use.repeated, use.timeouts};
+std::vector<std::pair<std::string, Use>> Api::use() const {
+    std::vector<std::pair<std::string, Use>> all;
+    for (const MemberPtr& member : impl_->members.known()) all.emplace_back(member->name, member->pool.use());
+    return all;
 }
 
 }  // namespace pawl::api

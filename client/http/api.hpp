@@ -6,10 +6,13 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <pawl/connection.hpp>
 
 #include "limits.hpp"
+#include "pool.hpp"
 #include "server.hpp"
 
 namespace pawl::daemon {
@@ -21,9 +24,12 @@ namespace pawl::api {
 struct Settings {
     std::string address = {};          // host:port; empty: no API; port 0: any free one
     ConnectionSettings database = {};  // logs in as pawl_authenticator, or a role that can become the roles of tokens
-    std::size_t connections = 8;       // to the database
+    bool all_databases = false;        // serve all among which namespaces are divided, not only this one
+    std::string login = {};            // has user and password for the others; empty: their connection strings do
+    std::size_t connections = 8;       // to each database
     std::chrono::milliseconds timeout{30'000};  // longest statement
     int failed_logins = 10;                     // per address and minute
+    std::size_t links = 1'000;                  // valid at a time
     std::set<std::string> hosts = {};           // accepted Host names; empty: any
     std::set<std::string> proxies = {};         // addresses and networks whose X-Forwarded-For is trusted
     Limits limits = {};
@@ -32,15 +38,13 @@ struct Settings {
 
 // The state of the daemon. Each function returns whether it holds, and stores why not.
 struct Condition {
-    std::function<bool(std::string&)> alive;  // /healthz
-    std::function<bool(std::string&)> ready;  // /readyz
+    std::function<bool(std::string&)> alive;                                        // /healthz
+    std::function<bool(std::string&)> ready;                                        // /readyz
+    std::function<bool(const std::string& database, std::string&)> database_ready;  // whether it can work in this one
 };
 
-// How the connections to the database are used.
-struct Use {
-    std::size_t idle, taken, max;
-    std::uint64_t calls, repeated, timeouts;
-};
+// How the connections to a database are used.
+using Use = Pool::Use;
 
 class Api {
 public:
@@ -50,7 +54,7 @@ public:
     Api& operator=(const Api&) = delete;
 
     int port() const noexcept;
-    Use use() const;
+    std::vector<std::pair<std::string, Use>> use() const;  // by the names of databases; the only one has none
 
 private:
     struct Impl;

@@ -87,22 +87,21 @@ std::optional<Problem> check_export(const Request& request, const ConnectionSett
     return std::nullopt;
 }
 
-std::optional<Problem> send_export(const Request& request, const ConnectionSettings& database) {
+std::optional<Problem> send_export(const Request& request, const Member& member, const std::string& name) {
     std::optional<StreamedAnswer> answer;
     std::string pending;
     try {
-        LibpqSession session(database);
+        LibpqSession session(member.file_settings());
         begin_request(session, request.caller);
         const What what = what_to_send(session, request);
         const bool with_body = request.http.method != "HEAD";
         const auto begin = [&] {
-            answer.emplace(
-                *current_connection,
-                StreamedAnswer::Headers{{"Content-Type", what.type},
-                                        {"Content-Disposition", "attachment; filename=" + quoted_name(what.name)},
-                                        {"Cache-Control", "no-store"},
-                                        {"X-Content-Type-Options", "nosniff"}},
-                with_body);
+            StreamedAnswer::Headers headers{{"Content-Type", what.type},
+                                            {"Content-Disposition", "attachment; filename=" + quoted_name(what.name)},
+                                            {"Cache-Control", "no-store"},
+                                            {"X-Content-Type-Options", "nosniff"}};
+            if (!name.empty()) headers.emplace_back("Pawl-Database", name);
+            answer.emplace(*current_connection, headers, with_body);
         };
         if (!with_body) {
             begin();

@@ -44,22 +44,44 @@ Snapshot snapshot_of(std::string_view rest) {
     return snapshot;
 }
 
-std::shared_ptr<const std::string> Batch::text(const Relations& relations, const Snapshot* without) const {
+std::string message_of(const std::string& json, const std::string& database) {
+    // names of databases need no escapes
+    const std::string told = database.empty() ? json : "{\"database\" : \"" + database + "\", " + json.substr(1);
+    return "event: transition\ndata: " + told + "\n\n";
+}
+
+std::shared_ptr<const std::string> Batch::text(const Relations& relations, const std::string& database,
+                                               const Snapshot* without) const {
     const std::lock_guard lock(mutex_);
-    if (const auto found = written_.find(relations); found != written_.end() && !without) return found->second;
+    const std::pair key(relations, database);
+    if (const auto found = written_.find(key); found != written_.end() && !without) return found->second;
     auto text = std::make_shared<std::string>();
     for (const Event& event : events_) {
         if (event.relation == 0)
             *text += "event: gap\ndata: {\"detail\": \"events were removed before they were read\"}\n\n";
         else if (relations.contains(event.relation) && !(without && without->sees(event.txid)))
-            *text += "event: transition\ndata: " + event.json + "\n\n";
+            *text += message_of(event.json, database);
     }
-    *text += "id: " + position_ + "\n\n";
-    if (!without) written_[relations] = text;
+    if (!without) written_[key] = text;
     return text;
 }
 
-Feed::Feed(const ConnectionSettings& settings, const daemon::Log& log) : settings_(settings), log_(log) {
+void Bell::ring() {
+    {
+        const std::lock_guard lock(mutex_);
+        ++rung_;
+    }
+    come_.notify_all();
+}
+
+void Bell::wait(std::uint64_t& heard, std::chrono::milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    come_.wait_for(lock, patience, [&] { return rung_ != heard; });
+    heard = rung_;
+}
+
+Feed::Feed(const ConnectionSettings& settings, const daemon::Log& log, Bell& bell)
+    : settings_(settings), log_(log), bell_(bell) {
     settings_.application_name = "pawld events";
     thread_ = std::thread([this] { run(); });
 }
@@ -76,6 +98,7 @@ void Feed::end() {
     }
     come_.notify_all();
     connected_.notify_all();
+    bell_.ring();
 }
 
 std::uint64_t Feed::begin(const std::string& position, bool& overlaps) {
@@ -91,9 +114,8 @@ std::uint64_t Feed::begin(const std::string& position, bool& overlaps) {
     return overlaps ? first_ : 0;
 }
 
-std::shared_ptr<const Batch> Feed::wait(std::uint64_t number, std::chrono::milliseconds patience, bool& lost) {
-    std::unique_lock lock(mutex_);
-    come_.wait_for(lock, patience, [&] { return ended_ || number < first_ + batches_.size(); });
+std::shared_ptr<const Batch> Feed::batch(std::uint64_t number, bool& lost) {
+    const std::lock_guard lock(mutex_);
     lost = ended_ || number < first_;
     if (lost || number >= first_ + batches_.size()) return nullptr;
     return batches_[number - first_];
@@ -118,7 +140,7 @@ void Feed::add(std::vector<Batch::Event> events, std::size_t failures, std::stri
             ++first_;
         }
     }
-    come_.notify_all();
+    bell_.ring();
 }
 
 bool Feed::read(Session& session, const std::string& consumer) {

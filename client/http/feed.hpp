@@ -47,8 +47,10 @@ public:
     Batch(std::vector<Event> events, std::string position)
         : events_(std::move(events)), position_(std::move(position)) {}
 
-    // As server-sent events. without: skips transactions that the listener has seen.
-    std::shared_ptr<const std::string> text(const Relations& relations, const Snapshot* without = nullptr) const;
+    // As server-sent events without an id. database: each event tells it; empty: none does. without: skips transactions
+    // that the listener has seen.
+    std::shared_ptr<const std::string> text(const Relations& relations, const std::string& database,
+                                            const Snapshot* without = nullptr) const;
 
     const std::string& position() const noexcept { return position_; }
     std::size_t size() const noexcept { return events_.size(); }
@@ -57,20 +59,38 @@ private:
     std::vector<Event> events_;
     std::string position_;
     mutable std::mutex mutex_;
-    mutable std::map<Relations, std::shared_ptr<const std::string>> written_;
+    mutable std::map<std::pair<Relations, std::string>, std::shared_ptr<const std::string>> written_;
+};
+
+// An event as it is sent.
+std::string message_of(const std::string& json, const std::string& database);
+
+// Wakes those who listen to several feeds.
+class Bell {
+public:
+    void ring();
+
+    // Waits until it has rung again since `heard`, and stores how often it has rung.
+    void wait(std::uint64_t& heard, std::chrono::milliseconds patience);
+
+private:
+    std::mutex mutex_;
+    std::condition_variable come_;
+    std::uint64_t rung_ = 0;
 };
 
 class Feed {
 public:
-    Feed(const ConnectionSettings& settings, const daemon::Log& log);
+    // bell: rings for each batch, and at the end.
+    Feed(const ConnectionSettings& settings, const daemon::Log& log, Bell& bell);
     ~Feed();
 
     // The number of the batch behind a position; 0: the position is forgotten. An empty position: from now on.
     // overlaps: the batch may have events that were seen at the position.
     std::uint64_t begin(const std::string& position, bool& overlaps);
 
-    // Waits for a batch; null if none came in time. lost: the batch is forgotten, or the feed ends.
-    std::shared_ptr<const Batch> wait(std::uint64_t number, std::chrono::milliseconds patience, bool& lost);
+    // A batch; null if it has not come yet. lost: it is forgotten, or the feed ends.
+    std::shared_ptr<const Batch> batch(std::uint64_t number, bool& lost);
 
     void end();
 
@@ -87,6 +107,7 @@ private:
 
     ConnectionSettings settings_;
     const daemon::Log& log_;
+    Bell& bell_;
     mutable std::mutex mutex_;
     std::condition_variable come_, connected_;
     std::deque<std::shared_ptr<const Batch>> batches_;

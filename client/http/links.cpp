@@ -12,8 +12,6 @@
 namespace pawl::api {
 namespace {
 
-constexpr std::size_t most = 1'000;
-
 std::string random_ticket() {
     std::array<unsigned char, 32> bytes{};
     if (getentropy(bytes.data(), bytes.size()) != 0) throw std::runtime_error("the system has no random numbers");
@@ -31,7 +29,7 @@ std::string Links::make(Linked linked, Clock::time_point now) {
     std::string ticket = random_ticket();
     const std::scoped_lock lock(mutex_);
     std::erase_if(kept_, [&](const auto& entry) { return entry.second.until <= now; });
-    if (kept_.size() >= most) return {};
+    if (kept_.size() >= most_) return {};
     kept_.emplace(sha256(ticket), Kept{std::move(linked), now + valid});
     return ticket;
 }

@@ -17,6 +17,7 @@ namespace pawl::api {
 struct Linked {
     std::string operation;
     std::map<std::string, std::string> arguments;
+    std::string database;  // the one of several that has the file
     Caller caller;
 };
 
@@ -25,7 +26,9 @@ public:
     using Clock = std::chrono::steady_clock;
     static constexpr std::chrono::seconds valid{60};
 
-    // A new ticket of 256 random bits; empty if too many links are open.
+    explicit Links(std::size_t most) : most_(most) {}
+
+    // A new ticket of 256 random bits; empty if as many links as there may be are open.
     std::string make(Linked linked, Clock::time_point now = Clock::now());
 
     // The request of a ticket, which is removed; nothing if it is unknown or expired.
@@ -37,6 +40,7 @@ private:
         Clock::time_point until;
     };
 
+    const std::size_t most_;
     std::mutex mutex_;
     std::map<std::string, Kept> kept_;  // by the digest of the ticket
 };

@@ -10,7 +10,7 @@
 namespace pawl::api {
 namespace {
 
-constexpr auto longest_wait = std::chrono::seconds(5);  // for a connection
+constexpr std::chrono::milliseconds longest_wait{5'000};  // for a connection
 constexpr auto short_wait = std::chrono::milliseconds(50);
 constexpr int max_attempts = 4;
 
@@ -28,7 +28,7 @@ Pool::Pool(const ConnectionSettings& settings, std::size_t most, std::chrono::mi
 // More requests at a time than the server has processors make all of them slow. So half of the connections work, and
 // the others only once a request has waited longer than a burst of quick requests takes, which means that the first
 // half is busy with slow ones.
-bool Pool::wait_for_turn() {
+bool Pool::wait_for_turn(std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex_);
     if (taken_ < few_) {
         ++taken_;
@@ -41,14 +41,14 @@ bool Pool::wait_for_turn() {
         ++taken_;
         mine = true;
     }
-    mine = mine || self->come.wait_until(lock, self->since + longest_wait, served);
+    mine = mine || self->come.wait_until(lock, self->since + patience, served);
     waiting_.erase(self);
     if (!mine) ++timeouts_;
     return mine;
 }
 
-std::unique_ptr<Session> Pool::take(Problem& problem) {
-    if (!wait_for_turn()) {
+std::unique_ptr<Session> Pool::take(Problem& problem, std::chrono::milliseconds patience) {
+    if (!wait_for_turn(patience.count() > 0 ? std::min(patience, longest_wait) : longest_wait)) {
         problem = {.status = 503, .detail = "all connections to the database are in use", .sqlstate = "53300"};
         return nullptr;
     }
@@ -68,10 +68,12 @@ std::unique_ptr<Session> Pool::take(Problem& problem) {
         problem = {.status = 503,
                    .detail = "a pooler that the settings do not name is between pawld and the database",
                    .sqlstate = between.sqlstate()};
+        note(problem);
         give_back(nullptr);
         return nullptr;
     } catch (const pawl::Error&) {
         problem = problem_of(nullptr);
+        note(problem);
         give_back(nullptr);
         return nullptr;
     }
@@ -90,12 +92,23 @@ void Pool::give_back(std::unique_ptr<Session> session) {
     next->come.notify_one();
 }
 
+void Pool::note(std::optional<Problem> trouble) {
+    const std::lock_guard lock(mutex_);
+    trouble_ = std::move(trouble);
+}
+
+std::optional<Problem> Pool::trouble() const {
+    const std::lock_guard lock(mutex_);
+    return trouble_;
+}
+
 Outcome Pool::call(const Caller& caller, const Call& call) {
     Outcome outcome;
     for (int attempt = 1;; ++attempt) {
-        std::unique_ptr<Session> session = take(outcome.problem);
+        std::unique_ptr<Session> session = take(outcome.problem, call.patience);
         if (!session) return outcome;
         outcome = session->call(caller, call);
+        note(outcome.lost ? std::optional(outcome.problem) : std::nullopt);
         give_back(outcome.lost ? nullptr : std::move(session));
         const bool again = outcome.lost ? !call.body && !outcome.silent
                                         : !outcome.good && is_worth_repeating(outcome.problem.sqlstate);
@@ -123,13 +136,17 @@ std::optional<Problem> Pool::lend(const std::function<std::optional<Problem>(Ses
         give_back(nullptr);
         throw;
     }
-    give_back(session->is_usable() ? std::move(session) : nullptr);
+    const bool usable = session->is_usable();
+    note(usable ? std::nullopt : std::optional(problem_of(nullptr)));
+    give_back(usable ? std::move(session) : nullptr);
     return said;
 }
 
-std::optional<Problem> Pool::check() {
-    return lend([](Session& session) -> std::optional<Problem> {
+std::optional<Problem> Pool::check(std::chrono::milliseconds patience) {
+    return lend([&](Session& session) -> std::optional<Problem> {
+        session.limit_silence(patience);
         const Result result = session.run("SELECT 'pawl_api'::regnamespace");
+        session.limit_silence({});
         if (PQresultStatus(result.get()) == PGRES_TUPLES_OK) return std::nullopt;
         return problem_of(result.get());
     });

@@ -37,14 +37,16 @@ struct Call {
     std::string arguments;                 // JSON
     std::optional<std::string> body = {};  // JSON; none if the route only reads
     std::optional<std::string> once = {};
+    std::chrono::milliseconds patience = {};  // the longest silence of the server; 0: the session's
 };
 
 struct Outcome {
     bool good = false;
     std::optional<std::string> json = {};
     Problem problem = {};
-    bool lost = false;    // the connection broke: the outcome of the transaction is unknown
-    bool silent = false;  // lost because the server did not answer in time
+    bool lost = false;          // the connection broke: the outcome of the transaction is unknown
+    bool silent = false;        // lost because the server did not answer in time
+    std::string database = {};  // the one of several that answered
 };
 
 // The parts of SessionRequired for the API.
@@ -63,6 +65,11 @@ public:
     Session(const ConnectionSettings& settings, std::chrono::milliseconds timeout);
 
     Outcome call(const Caller& caller, const Call& call);
+
+    // From now on the connection counts as broken after this silence of the server; 0: the usual one.
+    void limit_silence(std::chrono::milliseconds patience) noexcept {
+        patience_ = patience.count() > 0 ? patience : longest_silence_;
+    }
 
     // False if the server has closed the connection meanwhile.
     bool is_alive();
@@ -90,7 +97,7 @@ private:
 
     using Clock = std::chrono::steady_clock;
     std::unique_ptr<PGconn, void (*)(PGconn*)> connection_;
-    std::chrono::milliseconds longest_silence_;
+    std::chrono::milliseconds longest_silence_, patience_;  // the second: now
     bool silent_ = false;
     std::set<std::string> prepared_;
 };
@@ -105,8 +112,11 @@ public:
     // Lends a connection to `question`, and returns its problem, or that of the pool.
     std::optional<Problem> lend(const std::function<std::optional<Problem>(Session&)>& question);
 
-    // Nothing if the database answers.
-    std::optional<Problem> check();
+    // Nothing if the database answers in time; no patience: in the usual one.
+    std::optional<Problem> check(std::chrono::milliseconds patience = {});
+
+    // Why the database did not answer the last time; nothing: it did.
+    std::optional<Problem> trouble() const;
 
     struct Use {
         std::size_t idle, taken, max;
@@ -117,9 +127,10 @@ public:
     const ConnectionSettings& settings() const noexcept { return settings_; }
 
 private:
-    bool wait_for_turn();
-    std::unique_ptr<Session> take(Problem& problem);
+    bool wait_for_turn(std::chrono::milliseconds patience);
+    std::unique_ptr<Session> take(Problem& problem, std::chrono::milliseconds patience = {});
     void give_back(std::unique_ptr<Session> session);
+    void note(std::optional<Problem> trouble);
 
     ConnectionSettings settings_;
     std::size_t most_;
@@ -137,6 +148,7 @@ private:
     mutable std::mutex mutex_;
     std::list<Waiter> waiting_;
     std::vector<std::unique_ptr<Session>> idle_;
+    std::optional<Problem> trouble_;
     std::size_t taken_ = 0;  // including those on the way to a waiting request
     std::uint64_t calls_ = 0, repeated_ = 0, timeouts_ = 0;
 };

@@ -24,6 +24,7 @@ constexpr std::array meanings{
     Meaning{"PW006", 409},                         // the log is immutable
     Meaning{"PW007", 422},                         // a diagram that cannot be read
     Meaning{"PW008", 404},                         // no such machine, state or event
+    Meaning{"PW009", 409},                         // the namespace is in another database
     Meaning{"P0002", 404},                         // no such row
     Meaning{"42704", 404},                         // no such object
     Meaning{"42710", 409},                         // it is there already
@@ -97,7 +98,7 @@ bool is_worth_repeating(std::string_view sqlstate) {
     return core::repeat_of(sqlstate) == core::Repeat::at_once;
 }
 
-std::string Problem::json() const {
+nlohmann::ordered_json Problem::object() const {
     nlohmann::ordered_json body{{"type", sqlstate.empty() ? "about:blank" : "urn:pawl:sqlstate:" + sqlstate},
                                 {"title", title_of(status)},
                                 {"status", status},
@@ -105,7 +106,11 @@ std::string Problem::json() const {
     if (!sqlstate.empty()) body["sqlstate"] = sqlstate;
     if (!facts.empty()) body["facts"] = facts;
     if (!hint.empty()) body["hint"] = hint;
-    return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    return body;
+}
+
+std::string Problem::json() const {
+    return object().dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace pawl::api

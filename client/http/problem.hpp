@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include <nlohmann/json_fwd.hpp>
+
 namespace pawl::api {
 
 struct Problem {
@@ -13,6 +15,7 @@ struct Problem {
     std::string facts = {};  // PostgreSQL's DETAIL
     std::string hint = {};
 
+    nlohmann::ordered_json object() const;
     std::string json() const;
 };
 

@@ -18,10 +18,15 @@ struct Request {
     const Route& route;
     Caller caller;
     std::map<std::string, std::string> arguments;  // of path and query
+    std::string database = {};                     // the one of several that the request names; empty: none
 
     std::string json() const;  // the arguments
     std::string argument(const std::string& name) const;
 };
+
+// Reads the body and the idempotency key of a POST of JSON.
+std::optional<Problem> read_call(const httplib::Request& http, const httplib::ContentReader& reader, std::size_t most,
+                                 Call& call);
 
 void answer(httplib::Response& response, int status, const std::string& body, const std::string& type);
 

@@ -46,6 +46,25 @@ int hex(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+// Reads x-databases.
+void read_reach(const nlohmann::json& said, Route& route) {
+    const auto is = [&](const char* word, Reach reach) {
+        if (!said.contains(word)) return false;
+        route.reach = reach;
+        if (said.at(word).is_string()) route.kind = said.at(word);
+        return true;
+    };
+    if (!is("any", Reach::any) && !is("find", Reach::found) && !is("place", Reach::placed) &&
+        !is("each", Reach::each) && !is("merge", Reach::merged))
+        return;
+    route.by = said.value("by", "");
+    route.otherwise = said.value("otherwise", "");
+    for (std::string field : said.value("merge", std::vector<std::string>())) {
+        route.order.descending = field.front() == '-';
+        route.order.fields.push_back(route.order.descending ? field.substr(1) : std::move(field));
+    }
+}
+
 }  // namespace
 
 std::string_view openapi_document() {
@@ -75,6 +94,7 @@ Routes::Routes(std::string_view openapi) {
             route.type = good->at("content").begin().key();
             route.tagged = operation.value("x-etag", false);
             route.native = operation.value("x-native", false);
+            read_reach(operation.value("x-databases", nlohmann::json::object()), route);
             routes_.push_back(std::move(route));
         }
     }

@@ -9,7 +9,19 @@
 #include <string_view>
 #include <vector>
 
+#include "merge.hpp"
+
 namespace pawl::api {
+
+// Which of several databases a request is for, if it names none (x-databases).
+enum class Reach {
+    given,   // the one that pawld was given
+    any,     // that one, or another if it does not answer
+    found,   // the one that has the thing of this id
+    placed,  // the one that has the namespace
+    merged,  // all of them, as one list
+    each     // all of them, or those that have the things of these ids
+};
 
 struct Route {
     std::string operation;  // operationId: the function of pawl_api, or of the server if native
@@ -21,6 +33,11 @@ struct Route {
     int status = 200;                       // of a successful answer
     bool tagged = false;                    // answers have an ETag
     bool native = false;                    // done by the server without a function of pawl_api
+    Reach reach = Reach::given;
+    std::string kind = {};       // found, each: task, operation, flow or job; placed: dag, bulk or saga
+    std::string by = {};         // found, placed: the parameter or field with the id or the namespace
+    std::string otherwise = {};  // placed: the namespace if the field is missing
+    Order order = {};            // merged
 };
 
 struct Match {

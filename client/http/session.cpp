@@ -33,7 +33,8 @@ Problem problem_of(const PGresult* result) {
 
 Session::Session(const ConnectionSettings& settings, std::chrono::milliseconds timeout)
     : connection_(PQconnectdb(libpq_string(settings).c_str()), PQfinish),
-      longest_silence_(2 * timeout + std::chrono::seconds(5)) {
+      longest_silence_(2 * timeout + std::chrono::seconds(5)),
+      patience_(longest_silence_) {
     if (PQstatus(connection_.get()) != CONNECTION_OK) throw ConnectionLost("08006", PQerrorMessage(connection_.get()));
     PQsetNoticeProcessor(
         connection_.get(), [](void*, const char*) {}, nullptr);
@@ -72,7 +73,7 @@ bool Session::prepare(const std::string& name, const std::string& statement, int
 // more.
 bool Session::wait() {
     PGconn* const link = connection_.get();
-    for (auto end = Clock::now() + longest_silence_;;) {
+    for (auto end = Clock::now() + patience_;;) {
         const int unsent = PQflush(link);
         if (unsent < 0 || !PQisBusy(link)) return true;  // an error is a result, too
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
@@ -84,7 +85,7 @@ bool Session::wait() {
         }
         if (ready < 0) continue;  // a signal
         if ((what.revents & ~POLLOUT) && PQconsumeInput(link) == 0) return true;
-        end = Clock::now() + longest_silence_;
+        end = Clock::now() + patience_;
     }
 }
 
@@ -175,12 +176,14 @@ Outcome Session::call(const Caller& caller, const Call& call) {
     for (const std::string& statement : {std::string(begin_), name})
         if (!prepared_.contains(statement)) learned.push_back(statement);
 
+    limit_silence(call.patience);
     PQenterPipelineMode(connection_.get());
     Outcome outcome;
     outcome.good = true;
     bool broken = !send(caller, call, name);
     read_answers(learned, outcome, broken);
     read_end(outcome, broken);
+    limit_silence({});
     if (!broken && PQexitPipelineMode(connection_.get()) == 1) return outcome;
     outcome.good = false;
     outcome.lost = true;

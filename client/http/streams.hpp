@@ -6,18 +6,21 @@
 
 #include <pawl/errors.hpp>
 
+#include "databases.hpp"
 #include "libpq.hpp"
 #include "limits.hpp"
 #include "request.hpp"
 
 namespace pawl::api {
 
-// Reads a multipart form whose last field is the file. Errors are the outcome's problem.
-Outcome take_upload(const Request& request, const httplib::ContentReader& reader, const ConnectionSettings& database,
+// Reads a multipart form whose last field is the file, which goes into the database of the operation's definition.
+// Errors are the outcome's problem.
+Outcome take_upload(const Request& request, const httplib::ContentReader& reader, Databases& databases,
                     const Limits& limits);
 
-// Streams the answer. A problem before the first byte is returned.
-std::optional<Problem> send_export(const Request& request, const ConnectionSettings& database);
+// Streams the answer. A problem before the first byte is returned. name: of the database in the answer's headers;
+// empty: it is the only one.
+std::optional<Problem> send_export(const Request& request, const Member& member, const std::string& name);
 
 // Nothing if an export could begin, otherwise the problem.
 std::optional<Problem> check_export(const Request& request, const ConnectionSettings& database);

@@ -32,8 +32,11 @@ struct BadForm {
 
 class Upload {
 public:
-    Upload(const Request& request, const ConnectionSettings& database, const Limits& limits)
-        : request_(request), database_(database), limits_(limits) {}
+    Upload(const Request& request, Databases& databases, const Limits& limits)
+        : request_(request), databases_(databases), limits_(limits) {}
+
+    // The one of several databases that the file goes into.
+    const std::string& database() const noexcept { return database_; }
 
     void part(const Part& part) {
         finish_field();
@@ -101,14 +104,24 @@ private:
         if (format != "csv" && format != "ndjson" && format != "json")
             throw BadForm{400, "format is csv, ndjson or json"};
         if (delimiter.size() != 1) throw BadForm{400, "the delimiter is one character"};
-        session_ = std::make_unique<LibpqSession>(database_);
-        begin_request(*session_, request_.caller);
         const bool keeps = request_.route.operation == "submit_bulk" && request_.http.has_header("Idempotency-Key");
-        const auto made = session_->run(
-            "SELECT operation, created FROM pawl_api._begin_upload($1::jsonb, $2)",
-            {fields_.dump(), keeps ? std::optional(request_.http.get_header_value("Idempotency-Key")) : std::nullopt});
-        operation_ = value_of(made.get(), 0, 0);
-        created_ = value_of(made.get(), 0, 1)[0] == 't';
+        const Outcome begun = databases_.one(request_, fields_, [&](const Member& member) -> Outcome {
+            try {
+                session_ = std::make_unique<LibpqSession>(member.file_settings());
+                begin_request(*session_, request_.caller);
+                const auto made = session_->run(
+                    "SELECT operation, created FROM pawl_api._begin_upload($1::jsonb, $2)",
+                    {fields_.dump(),
+                     keeps ? std::optional(request_.http.get_header_value("Idempotency-Key")) : std::nullopt});
+                operation_ = value_of(made.get(), 0, 0);
+                created_ = value_of(made.get(), 0, 1)[0] == 't';
+                return {.good = true};
+            } catch (const Error& error) {
+                return {.problem = problem_of(error)};
+            }
+        });
+        database_ = begun.database;
+        if (!begun.good) throw begun.problem;
         if (!created_) return;
         EVP_DigestInit_ex(digest_.get(), EVP_sha256(), nullptr);
         const std::string encoding = session_->server_encoding();
@@ -134,8 +147,9 @@ private:
     }
 
     const Request& request_;
-    const ConnectionSettings& database_;
+    Databases& databases_;
     const Limits& limits_;
+    std::string database_;
     nlohmann::json fields_ = nlohmann::json::object();
     std::string name_, field_;
     std::unique_ptr<LibpqSession> session_;
@@ -151,7 +165,7 @@ private:
 
 // After an error the rest of the upload is read and dropped: many clients read the answer only after they have sent
 // everything.
-Outcome take_upload(const Request& request, const httplib::ContentReader& reader, const ConnectionSettings& database,
+Outcome take_upload(const Request& request, const httplib::ContentReader& reader, Databases& databases,
                     const Limits& limits) {
     Outcome outcome;
     if (!request.http.is_multipart_form_data()) {
@@ -159,7 +173,7 @@ Outcome take_upload(const Request& request, const httplib::ContentReader& reader
         outcome.problem = {.status = 415, .detail = "the body must be multipart/form-data"};
         return outcome;
     }
-    Upload upload(request, database, limits);
+    Upload upload(request, databases, limits);
     bool wrong = false;
     const auto guarded = [&](auto&& act) {
         if (wrong) return;
@@ -168,6 +182,9 @@ Outcome take_upload(const Request& request, const httplib::ContentReader& reader
         } catch (const BadForm& bad) {
             wrong = true;
             outcome.problem = {.status = bad.status, .detail = bad.detail};
+        } catch (const Problem& problem) {
+            wrong = true;
+            outcome.problem = problem;
         } catch (const Error& error) {
             wrong = true;
             outcome.problem = problem_of(error);
@@ -189,6 +206,7 @@ Outcome take_upload(const Request& request, const httplib::ContentReader& reader
     }
     guarded([&] { outcome.json = upload.finish(); });
     outcome.good = !wrong;
+    outcome.database = upload.database();
     return outcome;
 }
 

@@ -2,6 +2,9 @@
 #include <pawl/connection.hpp>
 
 #include <cctype>
+#include <map>
+#include <memory>
+#include <set>
 
 #include "libpq.hpp"
 #include "secrets.hpp"
@@ -53,6 +56,22 @@ std::string libpq_string(const ConnectionSettings& settings) {
     std::string words = "fallback_application_name=" + quoted_value(settings.application_name);
     if (!timeout.empty()) words += " connect_timeout=" + timeout;
     return words + " " + settings.target;
+}
+
+std::string with_login_of(const std::string& login, const std::string& target) {
+    static const std::set<std::string> of_login{"user", "password", "passfile", "sslcert", "sslkey", "sslpassword"};
+    std::map<std::string, std::string> values;
+    const auto read = [&](const std::string& from, bool whole) {
+        const std::unique_ptr<PQconninfoOption, void (*)(PQconninfoOption*)> options(
+            PQconninfoParse(from.c_str(), nullptr), PQconninfoFree);
+        for (const PQconninfoOption* one = options.get(); one && one->keyword; ++one)
+            if (one->val && (whole || of_login.contains(one->keyword))) values[one->keyword] = one->val;
+    };
+    read(target, true);
+    read(login, false);
+    std::string words;
+    for (const auto& [name, value] : values) words += (words.empty() ? "" : " ") + name + "=" + quoted_value(value);
+    return words;
 }
 
 SessionRequired::SessionRequired(const std::string& what, bool in_transaction_mode, const std::string& hint)

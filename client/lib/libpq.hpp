@@ -18,6 +18,10 @@ namespace pawl {
 // The settings as a libpq connection string. Throws Error if the target cannot be read.
 std::string libpq_string(const ConnectionSettings& settings);
 
+// A target that leads where `target` leads, and logs in as `login` does: what `login` says of user, password and client
+// certificate counts. Both must be readable.
+std::string with_login_of(const std::string& login, const std::string& target);
+
 inline constexpr const char* backend_pid_statement = "SELECT pg_catalog.pg_backend_pid()";
 
 // As the public keeps_session(), for any kind of connection. login_pid: the process that the login named. answering_pid

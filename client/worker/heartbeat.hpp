@@ -41,6 +41,11 @@ public:
     // thread.
     Heartbeat(ConnectionSettings settings, std::chrono::milliseconds lease, std::unique_ptr<Leases> leases, Log log);
 
+    // The same for work that can move to another database: `find` says where it is, and `moved` is called with the
+    // connection that has rejected it (PW009).
+    Heartbeat(std::function<ConnectionSettings()> find, std::function<void(pqxx::connection&)> moved,
+              std::chrono::milliseconds lease, std::unique_ptr<Leases> leases, Log log);
+
     // Ends the thread, at the latest after the statement under way.
     ~Heartbeat();
     Heartbeat(const Heartbeat&) = delete;
@@ -48,8 +53,10 @@ public:
 
 private:
     void run(std::stop_token stop);
+    void note_moved(pqxx::connection& connection);
 
-    const ConnectionSettings settings_;
+    const std::function<ConnectionSettings()> find_;
+    const std::function<void(pqxx::connection&)> moved_;
     const std::chrono::milliseconds period_;
     const std::unique_ptr<Leases> leases_;
     const Log log_;

@@ -105,4 +105,13 @@ bool InFlight::idle() const {
     return running_ == 0 && finished_.empty();
 }
 
+std::vector<Finished> take_part(std::vector<Finished>& batch) {
+    const auto traced = std::stable_partition(batch.begin(), batch.end(),
+                                              [](const Finished& one) { return one.work->job.trace.empty(); });
+    const auto end = traced == batch.begin() ? batch.begin() + 1 : traced;
+    std::vector<Finished> part(std::make_move_iterator(batch.begin()), std::make_move_iterator(end));
+    batch.erase(batch.begin(), end);
+    return part;
+}
+
 }  // namespace pawl

@@ -92,4 +92,8 @@ private:
     std::size_t running_ = 0;
 };
 
+// Takes what is reported together out of `batch`: first everything without a trace, then result by result, because a
+// transaction belongs to one span.
+std::vector<Finished> take_part(std::vector<Finished>& batch);
+
 }  // namespace pawl

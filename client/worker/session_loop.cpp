@@ -21,16 +21,26 @@ void SessionLoop::stop() noexcept {
 
 pqxx::connection& SessionLoop::session() {
     if (!connection_) {
-        auto connection = connect(settings_.connection);
-        waiter_ = Waiter(settings_.connection);
-        source_.connected(*connection);
-        connection_ = std::move(connection);
+        const ConnectionSettings where = settings_.find_connection ? settings_.find_connection() : settings_.connection;
+        connection_ = connect(where);
+        waiter_ = Waiter(where);
+        is_begun_ = false;
     }
+    if (!is_begun_) source_.connected(*connection_);
+    is_begun_ = true;
     return *connection_;
 }
 
 bool SessionLoop::survive(const Error& error) {
-    const bool lost = dynamic_cast<const ConnectionLost*>(&error) != nullptr;
+    const bool elsewhere = settings_.moved && connection_ && is_elsewhere(error);
+    if (elsewhere) {
+        try {
+            settings_.moved(*connection_);
+        } catch (const ConnectionLost&) {
+            log_("the database was lost before it could say where the work is");
+        }
+    }
+    const bool lost = elsewhere || dynamic_cast<const ConnectionLost*>(&error) != nullptr;
     if (!lost && !is_temporary(error)) throw;
     if (lost && connection_) {
         source_.disconnected();

@@ -59,6 +59,9 @@ struct LoopSettings {
     std::chrono::milliseconds shortest_poll;
     std::chrono::milliseconds longest_poll;
     bool wake = true;
+    // Where to connect, if that can change, and what to do when a database says that the work is elsewhere (PW009).
+    std::function<ConnectionSettings()> find_connection = {};
+    std::function<void(pqxx::connection&)> moved = {};
     bool results_release_work = false;  // poll after a fifth of shortest_poll when a turn has found work
 };
 
@@ -82,8 +85,8 @@ public:
     // The session; connects if there is none. Throws ConnectionLost.
     pqxx::connection& session();
 
-    // To be called in a catch block: drops a lost session, returns for errors that a retry may cure, and rethrows
-    // others. True if the session was lost.
+    // To be called in a catch block: drops a lost session, and one of a database that the work has left; returns for
+    // errors that a retry may cure, and rethrows others. True if the session was dropped.
     bool survive(const Error& error);
 
     // Waits after an error, longer each time.
@@ -100,6 +103,7 @@ private:
     PollInterval interval_;
     Waiter waiter_;
     std::unique_ptr<pqxx::connection> connection_;
+    bool is_begun_ = false;  // the source has seen the connection
 };
 
 }  // namespace pawl

@@ -79,12 +79,15 @@ std::vector<SettingRow<S>> all(std::initializer_list<std::vector<SettingRow<S>>>
 
 const auto& table_of(const WorkerSettings&) {
     using S = WorkerSettings;
-    static const SettingsTable<S> table("PAWL", all<S>({connection_rows<S>(),
-                                                        handler_rows<S>(),
-                                                        poll_rows<S>(),
-                                                        {{"orchestrate", member<&S::orchestrate>, any(), "",
-                                                          "Move tasks on after reports, without waiting for pawld"}},
-                                                        message_rows<S>()}));
+    static const SettingsTable<S> table(
+        "PAWL",
+        all<S>({connection_rows<S>(),
+                handler_rows<S>(),
+                poll_rows<S>(),
+                {{"placed", member<&S::placed>, any(), "", "Connect to the database that the queue is in, of several"}},
+                {{"orchestrate", member<&S::orchestrate>, any(), "",
+                  "Move tasks on after reports, without waiting for pawld"}},
+                message_rows<S>()}));
     return table;
 }
 

@@ -33,6 +33,11 @@ constexpr const char* report_and_claim_statement =
     "  FROM pawl_dag.report_and_claim($1::jsonb, $2, $3, $4::integer, $5::interval, $6::integer) r";
 constexpr int ok_column = 12;
 
+// Raises PW009 unless the rows of the namespace are here: until they leave, results can be reported.
+constexpr const char* require_rows_statement =
+    "SELECT pawl.require_here('dag', $1) WHERE NOT EXISTS (SELECT FROM pawl.departure d"
+    " WHERE d.kind = 'dag' AND d.namespace = $1 AND d.phase = 'closed')";
+
 // A result in the form of pawl_dag.report.
 json report_of(const Finished& one) {
     const Job& job = one.work->job;
@@ -91,9 +96,10 @@ public:
         : processor_(processor),
           queue_(settings.queue),
           lease_(std::to_string(settings.lease.count()) + " ms"),
+          placed_(settings.placed),
           orchestrate_(settings.orchestrate) {}
 
-    void prepare(pqxx::connection&) override {}
+    void prepare(pqxx::connection& connection) override { require_rows(connection); }
 
     std::vector<Job> claim(pqxx::connection& connection, int limit, bool orchestrate) override {
         return jobs(sql::run_alone(connection, claim_statement, processor_, queue_, limit, lease_,
@@ -113,9 +119,14 @@ public:
     std::set<std::string> report(pqxx::connection& connection, const std::vector<Finished>& results, bool) override {
         std::set<std::string> accepted;
         for (const auto& row : run_traced(connection, results.front().work->job.trace,
-                                          "SELECT r.step_uuid FROM pawl_dag.report($1::jsonb, $2) r WHERE r.ok",
-                                          json_text(reports_of(results)), processor_))
-            accepted.insert(row[0].as<std::string>());
+                                          "SELECT r.step_uuid, r.ok, coalesce(r.problem, '') "
+                                          "FROM pawl_dag.report($1::jsonb, $2) r",
+                                          json_text(reports_of(results)), processor_)) {
+            const auto problem = row[2].as<std::string>();
+            if (placed_ && problem.starts_with(error::placed_elsewhere::sqlstate_of_class))
+                throw error::placed_elsewhere(error::placed_elsewhere::sqlstate_of_class, problem);
+            if (row[1].as<bool>()) accepted.insert(row[0].as<std::string>());
+        }
         return accepted;
     }
 
@@ -140,6 +151,7 @@ public:
                  connection, "SELECT s.step_uuid, s.token FROM pawl_dag.steps s WHERE s.worker_uuid = $1::uuid",
                  processor_))
             owned.emplace(row[0].as<std::string>(), row[1].as<std::int64_t>());
+        require_rows(connection);  // where they have left, it owns none, and has not lost its leases
         return owned;
     }
 
@@ -155,10 +167,15 @@ public:
     std::unique_ptr<WorkSource> copy() const override { return std::make_unique<StepSource>(*this); }
 
 private:
+    void require_rows(pqxx::connection& connection) const {
+        if (placed_) sql::run_alone(connection, require_rows_statement, queue_);
+    }
+
     std::string processor_;
     std::string queue_;
     std::string lease_;
     std::string relation_ = "pawl_dag.steps";
+    bool placed_;
     bool orchestrate_;
 };
 

@@ -23,4 +23,13 @@ inline bool is_temporary(const Error& error) {
     return is_transient(error.sqlstate()) || error.sqlstate() == "25006";
 }
 
+// Whether the error is not about the work that was reported or claimed: the session is lost, another transaction was in
+// the way, or the work has moved to another database.
+inline bool is_elsewhere(const Error& error) {
+    return dynamic_cast<const error::placed_elsewhere*>(&error) != nullptr;
+}
+inline bool says_nothing_of_work(const Error& error) {
+    return dynamic_cast<const ConnectionLost*>(&error) != nullptr || is_elsewhere(error) || is_temporary(error);
+}
+
 }  // namespace pawl

@@ -3,9 +3,10 @@
 #include <pawl/worker.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <thread>
+
+#include <pawl/placements.hpp>
 
 #include "heartbeat.hpp"
 #include "in_flight.hpp"
@@ -18,41 +19,38 @@
 #include "work_source.hpp"
 
 namespace pawl {
-namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-
-// Takes what is reported together out of `batch`: first everything without a trace, then result by result, because a
-// transaction belongs to one span.
-std::vector<Finished> take_part(std::vector<Finished>& batch) {
-    const auto traced = std::stable_partition(batch.begin(), batch.end(),
-                                              [](const Finished& one) { return one.work->job.trace.empty(); });
-    const auto end = traced == batch.begin() ? batch.begin() + 1 : traced;
-    std::vector<Finished> part(std::make_move_iterator(batch.begin()), std::make_move_iterator(end));
-    batch.erase(batch.begin(), end);
-    return part;
-}
-
-}  // namespace
 
 struct Worker::Impl final : LoopSource {
     Impl(WorkerSettings given, SourceMaker make_source)
         : settings(std::move(given)),
           processor(random_uuid()),
           source(make_source(settings, processor)),
+          placements(settings.connection),
           loop({.connection = settings.connection,
                 .shortest_poll = settings.shortest_poll,
                 .longest_poll = settings.longest_poll,
                 .wake = settings.wake,
+                .find_connection = [this] { return where(); },
+                .moved = settings.placed ? [this](pqxx::connection& rejecting) { learn(rejecting); }
+                                         : std::function<void(pqxx::connection&)>(),
                 .results_release_work = true},
                *this, [this](const std::string& message) { log(message); }),
           in_flight(loop.wake_up()) {
         check(settings.messages);
+        if (settings.placed && (settings.table || settings.messages.enabled()))
+            throw Error("", "a worker that follows its queue to other databases works on steps, and polls");
         settings.threads = std::max(settings.threads, 1);
         if (settings.batch <= 0) settings.batch = 2 * settings.threads;
         settings.batch = std::min(settings.batch, 10'000);
     }
+
+    ConnectionSettings where() {
+        return settings.placed ? placements.find("dag", settings.queue).connection : settings.connection;
+    }
+    void learn(pqxx::connection& rejecting) { placements.learn(rejecting, "dag", settings.queue); }
 
     void connected(pqxx::connection& connection) override;
     Next turn(pqxx::connection& connection) override;
@@ -82,6 +80,7 @@ struct Worker::Impl final : LoopSource {
     std::unique_ptr<WorkSource> source;
     std::map<std::string, Handler> handlers;
     std::mutex logging;
+    Placements placements;
     SessionLoop loop;
     InFlight in_flight;
     Clock::time_point next_poll{};
@@ -155,7 +154,7 @@ void Worker::Impl::report_batch(pqxx::connection& connection, const std::vector<
     try {
         accepted = source->report(connection, batch, in_doubt);
     } catch (const Error& rejection) {
-        if (dynamic_cast<const ConnectionLost*>(&rejection) || is_temporary(rejection)) throw;
+        if (says_nothing_of_work(rejection)) throw;
         accepted = report_each(connection, batch);
     }
     note_reported(batch, accepted);
@@ -226,7 +225,7 @@ std::optional<Next> Worker::Impl::report_and_claim(pqxx::connection& connection)
     } catch (const Error& rejection) {
         in_doubt = true;
         in_flight.return_finished(std::move(batch));
-        if (dynamic_cast<const ConnectionLost*>(&rejection) || is_temporary(rejection)) throw;
+        if (says_nothing_of_work(rejection) && !is_elsewhere(rejection)) throw;  // claims are rejected before results
         return std::nullopt;
     }
     note_reported(batch, exchanged.accepted);
@@ -357,7 +356,8 @@ void Worker::Impl::drain() {
 }
 
 void Worker::Impl::run() {
-    const Heartbeat heartbeat(settings.connection, settings.lease,
+    const Heartbeat heartbeat([this] { return where(); }, [this](pqxx::connection& rejecting) { learn(rejecting); },
+                              settings.lease,
                               std::make_unique<InFlightLeases>(source->copy(), in_flight, settings.lease),
                               [this](const std::string& message) { log(message); });
     std::vector<std::jthread> pool;

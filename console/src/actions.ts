@@ -1,5 +1,5 @@
 // One action on many tasks or operations: requests that each do a bounded part, one after the other, until the end.
-import { Problem } from "./api";
+import { Problem, type Unavailable } from "./api";
 
 export interface Outcome {
     id: string;
@@ -24,10 +24,11 @@ export interface Outcomes {
     groups: OutcomeGroup[];
     items: Outcome[];
     next: string | null;
+    unavailable?: Unavailable[];
 }
 
-/** What the action is applied to: given ids, or all that a filter of the list matches. */
-export type Target = { ids: string[] } | { filter: Record<string, string> };
+/** What the action is applied to: given ids or row numbers, or all that a filter of the list matches. */
+export type Target = { ids: string[] } | { rows: number[] } | { filter: Record<string, string> };
 
 export interface Order {
     action: string;
@@ -44,6 +45,8 @@ export interface Progress {
     groups: OutcomeGroup[];
     /** The first items that were rejected, each with its error. */
     failed: Outcome[];
+    /** Databases that could not be asked. */
+    unavailable: Unavailable[];
     next: string | null;
     done: boolean;
 }
@@ -55,6 +58,7 @@ export const begun: Progress = {
     rejected: 0,
     groups: [],
     failed: [],
+    unavailable: [],
     next: null,
     done: false,
 };
@@ -83,6 +87,9 @@ export function added(before: Progress, answer: Outcomes): Progress {
         rejected: before.rejected + answer.rejected,
         groups: [...groups.values()].sort((a, b) => b.count - a.count),
         failed: [...before.failed, ...answer.items.filter((i) => i.outcome === "rejected")].slice(0, mostFailed),
+        unavailable: [
+            ...new Map([...before.unavailable, ...(answer.unavailable ?? [])].map((u) => [u.database, u])).values(),
+        ],
         next: answer.next,
         done: answer.next === null,
     };
@@ -134,9 +141,9 @@ export async function carryOut(
     return now;
 }
 
-/** The target without what was created after the dry run; `until` is the filter's parameter for that. */
-export function asOf(target: Target, until: string, at: string | null): Target {
-    if ("ids" in target || !at) return target;
+/** The target without what was created after the dry run; `until` is the filter's parameter for that, if it has one. */
+export function asOf(target: Target, until: string | undefined, at: string | null): Target {
+    if (!("filter" in target) || !until || !at) return target;
     const now = target.filter[until];
     return { filter: { ...target.filter, [until]: now && now < at ? now : at } };
 }

@@ -1,4 +1,5 @@
 // The HTTP API as the console uses it: the token, errors as problem+json, pages by cursor. The shapes are in types.ts.
+import { chosen } from "./router";
 
 export class Problem extends Error {
     constructor(
@@ -43,6 +44,13 @@ async function problemOf(response: Response): Promise<Problem> {
     }
 }
 
+/** A path with the database that pages are about; what is asked of all of them has none. */
+export function addressed(path: string): string {
+    const database = chosen();
+    if (!database || /^\/v1\/(session|databases|events)\b/.test(path)) return path;
+    return path + (path.includes("?") ? "&" : "?") + "database=" + encodeURIComponent(database);
+}
+
 /** A request that changes something has a key and is not aborted; one with a signal only reads. */
 export async function send(method: string, path: string, body?: unknown, more: RequestInit = {}): Promise<Response> {
     const headers = new Headers(more.headers);
@@ -55,7 +63,7 @@ export async function send(method: string, path: string, body?: unknown, more: R
     }
     let response: Response;
     try {
-        response = await fetch(path, {
+        response = await fetch(addressed(path), {
             ...more,
             method,
             headers,
@@ -87,8 +95,11 @@ export function withQuery(path: string, query: Query = {}): string {
         : path + "?" + new URLSearchParams(pairs.map(([n, v]) => [n, String(v)])).toString();
 }
 
+/** What one of several databases answers gets the name of the database, unless it has a field of this name. */
 export async function get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
-    return (await (await send("GET", withQuery(path, query), undefined, { signal })).json()) as T;
+    const response = await send("GET", withQuery(path, query), undefined, { signal });
+    const database = response.headers.get("Pawl-Database");
+    return { ...(database ? { database } : {}), ...((await response.json()) as T) };
 }
 
 export async function text(path: string, signal?: AbortSignal): Promise<string> {
@@ -115,9 +126,16 @@ export async function download(path: string, query: Query): Promise<void> {
     Object.assign(document.createElement("a"), { href, download: "" }).click();
 }
 
+/** A database that is missing in an answer about all of them. */
+export interface Unavailable {
+    database: string;
+    problem: { detail: string };
+}
+
 export interface Page<T> {
     items: T[];
     next: string | null;
+    unavailable?: Unavailable[];
 }
 
 /**

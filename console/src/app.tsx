@@ -1,11 +1,13 @@
 // The shell: the signed-in user, the navigation, the page that is shown.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { get, Problem, signedOut, token } from "./api";
-import { follow, SessionContext, useConnected, useSession } from "./live";
-import { go, link, usePlace, type Place } from "./router";
+import { get, type Page, Problem, signedOut, token } from "./api";
+import { DatabasesContext, type Served } from "./databases";
+import { follow, SessionContext, useConnected, useLive, useSession } from "./live";
+import { chosen, go, link, usePlace, type Place } from "./router";
 import { useTheme, type Theme } from "./theme";
 import type { Session } from "./types";
+import { DatabaseChoice } from "./ui/databases";
 import { Empty, Head, Trouble } from "./ui/parts";
 import { SignIn } from "./pages/signin";
 import { OverviewPage } from "./pages/overview";
@@ -100,6 +102,11 @@ function ThemeSwitch() {
 function Shell({ leave }: { leave: () => void }) {
     const place = usePlace();
     const session = useSession();
+    const served = useLive("databases", (signal) => get<Page<Served>>("/v1/databases", {}, signal), {
+        concerns: () => false,
+        every: 10_000,
+    });
+    const databases = served.data && served.data.items.length > 1 ? served.data.items : [];
     const section = place.path[0] ?? "";
     const main = useRef<HTMLElement>(null);
     const first = useRef(true);
@@ -115,51 +122,54 @@ function Shell({ leave }: { leave: () => void }) {
         first.current = false;
     }, [at]);
     return (
-        <div class="shell">
-            <a
-                class="skip"
-                href="#main"
-                onClick={(e) => {
-                    e.preventDefault();
-                    main.current?.focus();
-                }}
-            >
-                Skip to the content
-            </a>
-            <nav aria-label="Sections">
-                <a class="brand" href={link([])}>
-                    <img src="./icon.svg" alt="" width="22" height="22" /> pawl
+        <DatabasesContext.Provider value={databases}>
+            <div class="shell">
+                <a
+                    class="skip"
+                    href="#main"
+                    onClick={(e) => {
+                        e.preventDefault();
+                        main.current?.focus();
+                    }}
+                >
+                    Skip to the content
                 </a>
-                <ul>
-                    {sections
-                        .filter((s) => !s.pack || session.packs.includes(s.pack))
-                        .map((s) => (
-                            <li key={s.path}>
-                                <a
-                                    href={link(s.path ? [s.path] : [])}
-                                    aria-current={section === s.path ? "page" : undefined}
-                                >
-                                    {s.name}
-                                </a>
-                            </li>
-                        ))}
-                </ul>
-                <div class="foot">
-                    <Live />
-                    <span class="who" title={`Database role ${session.role}, may ${session.scopes.join(" and ")}`}>
-                        {session.person || session.role}
-                        {session.scopes.includes("operate") ? "" : " (reads)"}
-                    </span>
-                    <ThemeSwitch />
-                    <button class="plain" onClick={leave}>
-                        Sign out
-                    </button>
-                </div>
-            </nav>
-            <main id="main" tabIndex={-1} ref={main} key={at}>
-                {page(place)}
-            </main>
-        </div>
+                <nav aria-label="Sections">
+                    <a class="brand" href={link([])}>
+                        <img src="./icon.svg" alt="" width="22" height="22" /> pawl
+                    </a>
+                    <DatabaseChoice place={place} />
+                    <ul>
+                        {sections
+                            .filter((s) => !s.pack || session.packs.includes(s.pack))
+                            .map((s) => (
+                                <li key={s.path}>
+                                    <a
+                                        href={link(s.path ? [s.path] : [])}
+                                        aria-current={section === s.path ? "page" : undefined}
+                                    >
+                                        {s.name}
+                                    </a>
+                                </li>
+                            ))}
+                    </ul>
+                    <div class="foot">
+                        <Live />
+                        <span class="who" title={`Database role ${session.role}, may ${session.scopes.join(" and ")}`}>
+                            {session.person || session.role}
+                            {session.scopes.includes("operate") ? "" : " (reads)"}
+                        </span>
+                        <ThemeSwitch />
+                        <button class="plain" onClick={leave}>
+                            Sign out
+                        </button>
+                    </div>
+                </nav>
+                <main id="main" tabIndex={-1} ref={main} key={at + "@" + chosen()}>
+                    {page(place)}
+                </main>
+            </div>
+        </DatabasesContext.Provider>
     );
 }
 

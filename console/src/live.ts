@@ -2,6 +2,7 @@
 import { createContext } from "preact";
 import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import { randomKey, send, Problem, token } from "./api";
+import { chosen } from "./router";
 import { share, type Read } from "./shared";
 import { limited } from "./slots";
 import { EventParser } from "./sse";
@@ -216,6 +217,7 @@ export function useLive<T>(
             }
         };
         const listener: Listener = (t) => {
+            if (t.database && chosen() && t.database !== chosen()) return;
             if (!document.hidden && (!concerns.current || concerns.current(t))) soon();
         };
         const seen = () => {

@@ -21,12 +21,15 @@ export function parsePlace(fragment: string): Place {
     return { path: decoded, query: Object.fromEntries(new URLSearchParams(query)) };
 }
 
-/** The address of a place; empty filters are left out. */
+/** The database that the address chooses; empty: none. */
+export const chosen = (): string => parsePlace(globalThis.location?.hash ?? "").query.database ?? "";
+
+/** The address of a place; empty filters are left out. The chosen database stays, unless the query has another. */
 export function link(
     path: (string | number)[],
     query: Record<string, string | number | null | undefined> = {},
 ): string {
-    const pairs = Object.entries(query).filter(
+    const pairs = Object.entries({ database: chosen(), ...query }).filter(
         ([, value]) => value !== null && value !== undefined && value !== "",
     ) as [string, string | number][];
     const text = new URLSearchParams(pairs.map(([name, value]) => [name, String(value)])).toString();

@@ -1,4 +1,5 @@
 // The shapes that the API answers with, as far as the console reads them.
+import type { Placed } from "./databases";
 import type { Minute } from "./throughput";
 
 export interface Duty {
@@ -163,7 +164,7 @@ export interface RowHistory {
     available: Available[];
 }
 
-export interface Task {
+export interface Task extends Placed {
     task_uuid: string;
     name: string;
     version: string;
@@ -239,7 +240,7 @@ export interface Template {
     description: string | null;
     steps: number;
 }
-export interface DeadLetter {
+export interface DeadLetter extends Placed {
     entry_uuid: string;
     task_uuid: string;
     template: string | null;
@@ -258,7 +259,7 @@ export interface BulkStep {
     step_name: string;
     kind: string;
 }
-export interface Bulk {
+export interface Bulk extends Placed {
     operation: string;
     definition: string;
     version: number;
@@ -332,7 +333,7 @@ export interface Eligibility {
     message: string | null;
 }
 
-export interface Flow {
+export interface Flow extends Placed {
     flow_uuid: string;
     name: string;
     state: string;
@@ -378,7 +379,7 @@ export interface Run {
     began_at: string;
     ended_at: string | null;
 }
-export interface Job {
+export interface Job extends Placed {
     job_uuid: string;
     name: string;
     state: string;
@@ -389,7 +390,7 @@ export interface Job {
     priority: string;
 }
 
-export interface Transition {
+export interface Transition extends Placed {
     relation: string;
     key: unknown;
     from_state: string | null;

@@ -124,3 +124,10 @@ test("an action does not reach what was created after its dry run", () => {
     });
     assert.deepEqual(asOf({ ids: ["a"] }, "created_before", at), { ids: ["a"] });
 });
+
+test("databases that were missing are told once", () => {
+    const missing = (detail: string) => ({ unavailable: [{ database: "c", problem: { detail } }] });
+    const first = added(begun, answer({ next: "x", ...missing("down") }));
+    assert.deepEqual(added(first, answer(missing("still down"))).unavailable, missing("still down").unavailable);
+    assert.deepEqual(added(first, answer({})).unavailable, missing("down").unavailable);
+});

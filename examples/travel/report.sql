@@ -3,18 +3,21 @@ select :'part' = 'progress' as progress, :'part' = 'suspend' as suspend, :'part'
     :'part' = 'standing' as standing, :'part' = 'checks' as checks, :'part' = 'totals' as totals \gset
 
 \if :progress
--- jobs done|jobs|flows running|retries waiting|suspended|failed
-select (select count(*) from pawl_saga.jobs where state = 'COMPLETE'), (select count(*) from pawl_saga.jobs),
-       count(*) filter (where state = 'RUNNING'),
+-- jobs done|flows running|retries waiting|suspended|failed
+select (select count(*) from pawl_saga.jobs where state = 'COMPLETE'), count(*) filter (where state = 'RUNNING'),
        (select count(*) from pawl_saga.retries where due_at > clock_timestamp()),
        count(*) filter (where state like 'SUSPEND%'), count(*) filter (where state = 'FAILURE') from pawl_saga.flows;
 \endif
 
 \if :suspend
--- A trip that has only begun, and that nothing speaks against.
-select f.flow_uuid from pawl_saga.flows f join pawl_saga.tasks t using (flow_uuid)
-where f.state = 'RUNNING' and t.name = 'flight' and t.state in ('PENDING', 'RUNNING')
-  and not exists (select from fates x where x.trip = (f.inputs ->> 'trip')::integer) order by f.flow_uuid desc limit 1;
+-- Suspends a trip under way that nothing speaks against.
+with picked as materialized (
+    select f.flow_uuid from pawl_saga.flows f join pawl_saga.tasks t using (flow_uuid)
+    where f.state = 'RUNNING' and t.name = 'ticket' and t.state = 'PENDING'
+      and not exists (select from fates x where x.trip = (f.inputs ->> 'trip')::integer)
+    order by f.flow_uuid desc limit 1
+)
+select flow_uuid from picked where pawl_saga.suspend(flow_uuid) is not null;
 \endif
 
 \if :handed_over

@@ -21,6 +21,11 @@ GRANT SELECT ON pawl.audit_binding, pawl.pruned_log, pawl.pruned_audit, pawl.rel
 GRANT SELECT (relation, state_column, member, checked, begun, illegal, done) ON pawl.validation TO PUBLIC;
 GRANT SELECT ON pawl._validation_positions TO PUBLIC;
 GRANT SELECT ON pawl.audit_binding TO pawl_admin;
+GRANT SELECT ON pawl.database, pawl.placement TO PUBLIC;
+GRANT SELECT ON pawl.database, pawl.placement, pawl.placed_table TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.database, pawl.placement TO pawl_admin;
+GRANT SELECT ON pawl.transit, pawl.departure, pawl.arrival, pawl.moved_unit TO pawl_admin;
+GRANT SELECT ON pawl.departure, pawl.arrival, pawl.moved_unit TO pawl_operator, pawl_worker, pawl_reader;
 -- what a dump contains; a trigger lets a role load bindings only of its own tables
 GRANT USAGE ON SCHEMA pawl TO pawl_restore;
 GRANT INSERT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.audit_binding,
@@ -31,6 +36,8 @@ GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.
     pawl.pruned_audit, pawl.pruned_log, pawl.validation, pawl.redaction, pawl.paused, pawl.log_upkeep, pawl.consumer,
     pawl.outbox_epoch, pawl.outbox_1, pawl.outbox_2, pawl.outbox_3, pawl.outbox_commit_1, pawl.outbox_commit_2,
     pawl.outbox_commit_3 TO pawl_restore;
+GRANT SELECT, INSERT ON pawl.database, pawl.placement, pawl.transit, pawl.departure, pawl.arrival, pawl.moved_unit
+    TO pawl_restore;
 GRANT SELECT ON pawl.redaction TO pawl_admin, pawl_operator, pawl_reader;
 GRANT SELECT ON pawl._redactions TO PUBLIC;
 GRANT USAGE ON SCHEMA pawl TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;

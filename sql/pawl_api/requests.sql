@@ -96,6 +96,26 @@ $function$;
 COMMENT ON FUNCTION pawl_api._token_of_request() IS
 'internal: the token of the request that this transaction is; 42501: it is none';
 
+CREATE FUNCTION pawl_api._stored_answer(key text, route text, request bytea) RETURNS pawl_api.answers
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+DECLARE
+    first pawl_api.answers;
+BEGIN
+    SELECT a.* INTO first FROM pawl_api.answers a
+        WHERE a.token = pawl_api._token_of_request() AND a.key = _stored_answer.key;
+    IF first.route <> _stored_answer.route OR first.request <> _stored_answer.request THEN
+        PERFORM pawl.raise('23514', 'the idempotency key belongs to another request',
+            format('It was used at %s for %s.', first.at, first.route));
+    END IF;
+    RETURN first;
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._stored_answer(text, text, bytea) IS
+'internal: the stored answer of a key; null: none; 23514: the key of another request; 42501: no request';
+
 -- The first answer of a key, if the request is the same. A request that comes while it is
 -- being carried out waits for it.
 CREATE FUNCTION pawl_api._first_answer(key text, route text, request bytea) RETURNS pawl_api.answers
@@ -105,7 +125,6 @@ AS $function$
 #variable_conflict use_column
 DECLARE
     mine uuid := pawl_api._token_of_request();
-    first pawl_api.answers;
 BEGIN
     IF length(key) NOT BETWEEN 1 AND 255 THEN
         PERFORM pawl.raise('22023', 'an idempotency key has 1 to 255 characters');
@@ -115,12 +134,7 @@ BEGIN
     IF FOUND THEN
         RETURN NULL;
     END IF;
-    SELECT a.* INTO first FROM pawl_api.answers a WHERE a.token = mine AND a.key = _first_answer.key;
-    IF first.route <> _first_answer.route OR first.request <> _first_answer.request THEN
-        PERFORM pawl.raise('23514', 'the idempotency key belongs to another request',
-            format('It was used at %s for %s.', first.at, first.route));
-    END IF;
-    RETURN first;
+    RETURN pawl_api._stored_answer(key, route, request);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._first_answer(text, text, bytea) IS
@@ -136,6 +150,12 @@ $function$;
 COMMENT ON FUNCTION pawl_api._keep_answer(text, jsonb) IS
 'internal: stores the answer of a key; 42501: this session has begun no request';
 
+CREATE FUNCTION pawl_api._digest(arguments jsonb, body jsonb) RETURNS bytea
+LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+RETURN
+pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.jsonb_build_array(arguments, body)::pg_catalog.text, 'UTF8'));
+COMMENT ON FUNCTION pawl_api._digest(jsonb, jsonb) IS 'internal: by which a repeated request is recognized';
+
 CREATE FUNCTION pawl_api.once(key text, route text, arguments jsonb, body jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS $function$
@@ -149,9 +169,7 @@ BEGIN
                       AND pg_catalog.oidvectortypes(p.proargtypes) OPERATOR(pg_catalog.=) 'jsonb, jsonb') THEN
         PERFORM pawl.raise('42883', pg_catalog.format('there is no route "%s"', route));
     END IF;
-    SELECT * INTO first FROM pawl_api._first_answer(key, route,
-        pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.jsonb_build_array(arguments, body)::pg_catalog.text,
-            'UTF8')));
+    SELECT * INTO first FROM pawl_api._first_answer(key, route, pawl_api._digest(arguments, body));
     IF first.key IS NOT NULL THEN
         RETURN first.answer;
     END IF;

@@ -106,7 +106,7 @@ BEGIN
                  ORDER BY d.dlq_timestamp DESC, d.entry_uuid DESC LIMIT page - jsonb_array_length(items)) f;
         items := items || coalesce(more, '[]');
         EXIT WHEN jsonb_array_length(items) = page;
-        looked_until := (SELECT ARRAY[x.dlq_timestamp::text, x.entry_uuid::text] FROM pawl_dag.dlq x
+        looked_until := (SELECT ARRAY[to_jsonb(x.dlq_timestamp) #>> '{}', x.entry_uuid::text] FROM pawl_dag.dlq x
             WHERE (x.dlq_timestamp, x.entry_uuid) < (after[1]::timestamptz, after[2]::uuid)
             ORDER BY x.dlq_timestamp DESC, x.entry_uuid DESC OFFSET step - 1 LIMIT 1);
         EXIT WHEN looked_until IS NULL OR clock_timestamp() > enough;

@@ -153,3 +153,41 @@ COMMENT ON FUNCTION pawl_api.revoke_token(uuid) IS
 its id.
 Errors: none. Privileges: pawl_admin. Example: SELECT
 pawl_api.revoke_token(''01890000-0000-7000-8000-000000000001'')';
+
+-- A revocation counts wherever it was made: a token that is revoked here stays so.
+CREATE FUNCTION pawl_api.accept_tokens(tokens jsonb) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    given pawl_api.tokens;
+    changed bigint := 0;
+    written bigint;
+BEGIN
+    FOR given IN SELECT x.* FROM jsonb_populate_recordset(NULL::pawl_api.tokens, tokens) x ORDER BY x.token LOOP
+        IF given.revoked_at IS NULL THEN
+            PERFORM pawl_api._token_role(given.role, given.person, given.scopes);
+        END IF;
+        INSERT INTO pawl_api.tokens AS t (token, kind, digest, role, person, scopes, note, created_at, created_by,
+            expires_at, revoked_at)
+        VALUES (given.token, given.kind, given.digest, given.role, given.person, given.scopes, given.note,
+            given.created_at, given.created_by, given.expires_at, given.revoked_at)
+        ON CONFLICT (digest) DO UPDATE SET role = excluded.role, person = excluded.person, scopes = excluded.scopes,
+            note = excluded.note, expires_at = excluded.expires_at,
+            revoked_at = least(t.revoked_at, excluded.revoked_at)
+         WHERE (t.role, t.person, t.scopes, t.note, t.expires_at, t.revoked_at) IS DISTINCT FROM
+            (excluded.role, excluded.person, excluded.scopes, excluded.note, excluded.expires_at,
+            least(t.revoked_at, excluded.revoked_at));
+        GET DIAGNOSTICS written = ROW_COUNT;
+        changed := changed + written;
+    END LOOP;
+    RETURN changed;
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.accept_tokens(jsonb) IS
+'Accepts tokens and certificates of another database, with their revocations, so that they are valid in both; returns
+how many were new or have changed. What is revoked here stays revoked. pawl databases tokens calls it.
+tokens: an array of rows of pawl_api.tokens as objects.
+Errors: 42704 no such role; 42501 a superuser, or pawl_authenticator is not a member of the role; 22023 invalid person
+or scopes; 23505 another token has this id. Privileges: pawl_admin.
+Example: SELECT pawl_api.accept_tokens(''[]'')';

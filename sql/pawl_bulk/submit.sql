@@ -81,6 +81,7 @@ BEGIN
      WHERE x.name = submit.definition AND x.dropped_at IS NULL
          AND (submit.version IS NULL OR x.version = submit.version) ORDER BY x.version DESC LIMIT 1;
     IF NOT FOUND THEN
+        PERFORM pawl.require_here('bulk', submit.definition);
         PERFORM pawl.raise('P0002', format('there is no definition "%s"', submit.definition), NULL,
             pawl_bulk._known_definitions());
     ELSIF rows IS NOT NULL AND jsonb_typeof(rows) <> 'array' THEN

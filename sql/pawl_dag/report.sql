@@ -163,7 +163,10 @@ BEGIN
          CROSS JOIN LATERAL (SELECT CASE
                    WHEN r.problem IS NOT NULL THEN r.problem
                    WHEN r.n = ANY (recorded) THEN NULL
-                   WHEN s.step_uuid IS NULL THEN 'P0002 there is no such step'
+                   WHEN s.step_uuid IS NULL THEN coalesce((
+                       SELECT format('PW009 the task is in database "%s"', d.database)
+                         FROM pawl.left_for('dag', r.task::text) d WHERE d.database IS NOT NULL),
+                       'P0002 there is no such step')
                    WHEN s.token <> r.token THEN 'PW005 the step was claimed again or released'
                    WHEN s.state = 'in_progress'
                        THEN CASE WHEN s.worker_uuid::text = lower(worker) THEN 'PW005 the lease has expired'

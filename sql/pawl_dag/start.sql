@@ -13,6 +13,7 @@ BEGIN
          AND (_template.version IS NULL OR t.version = _template.version)
      ORDER BY t.created_at DESC, t.template_uuid DESC LIMIT 1;
     IF NOT FOUND THEN
+        PERFORM pawl.require_here('dag', _template.namespace);
         SELECT string_agg(format('version %s in namespace "%s"', k.version, k.namespace), ', ') INTO known
           FROM (SELECT t.namespace, t.name, t.version FROM pawl_dag.templates t WHERE t.name = _template.name
               ORDER BY t.created_at DESC LIMIT 10) k;

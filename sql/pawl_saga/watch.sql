@@ -151,7 +151,10 @@ AS $function$
            AND x.intention IN ('REVERT', 'RETRY'))
     UNION ALL
     SELECT x.flow_uuid, x.name, format('%s in a flow that is SUCCESS', x.state) FROM facts x
-    WHERE x.flow_state = 'SUCCESS' AND x.state NOT IN ('SUCCESS', 'IGNORE')
+    JOIN looked_at f ON f.flow_uuid = x.flow_uuid
+      JOIN pawl_saga.definitions d ON d.definition_uuid = f.definition_uuid
+     WHERE x.flow_state = 'SUCCESS' AND x.state NOT IN ('SUCCESS', 'IGNORE')
+         AND NOT (x.state = 'PENDING' AND d.created_at > f.entered_at)  -- altered since, and not run again
     UNION ALL
     SELECT f.flow_uuid, NULL, 'no work is in progress' FROM looked_at f
      WHERE f.state IN ('RUNNING', 'SUSPENDING')

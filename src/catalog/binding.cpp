@@ -167,6 +167,7 @@ void read_claimable(Binding& binding) {
 // Copies the settings that do not name columns of the table.
 void copy_settings(const StoredBinding& stored, Binding& binding) {
     binding.root = stored.relation;
+    binding.table = stored.relation;
     namestrcpy(&binding.column, stored.column);
     binding.log.table = stored.history;
     binding.log.stored = strcmp(stored.most_recent, "stored") == 0;
@@ -181,6 +182,16 @@ void copy_settings(const StoredBinding& stored, Binding& binding) {
     binding.locked_after = stored.locked_after;
     binding.logs_token = stored.logs_token;
     binding.placing = stored.placing;
+}
+
+// A row is recorded on the node that has it: in the shard of the log with the same range of the distribution column.
+void use_shard(const Shard& shard, const StoredBinding& stored, Binding& binding) {
+    binding.table = shard.root;
+    if (!OidIsValid(stored.history)) return;
+    binding.log.table = shard_beside(shard, stored.history);
+    if (!OidIsValid(binding.log.table))
+        report_binding(stored, psprintf("This node has no shard of its log \"%s\" beside shard " INT64_FORMAT ".",
+                                        get_rel_name(stored.history), shard.id));
 }
 
 void read_other_columns(Relation relation, const StoredBinding& stored, Binding& binding) {
@@ -202,13 +213,19 @@ void read_other_columns(Relation relation, const StoredBinding& stored, Binding&
 }
 
 // Prepares the conversion of rows to the root's row type, with which guards and effects are called.
-void read_root(Relation relation, const StoredBinding& stored, Binding& binding) {
+void read_root(Relation relation, const StoredBinding& stored, const Shard* shard, Binding& binding) {
     Relation root =
         stored.relation == RelationGetRelid(relation) ? relation : table_open(stored.relation, AccessShareLock);
     check_columns(root, stored);
     binding.root_descriptor = CreateTupleDescCopy(RelationGetDescr(root));
     binding.root_descriptor->tdtypeid = root->rd_rel->reltype;
     binding.root_descriptor->tdtypmod = -1;
+    binding.row_descriptor = binding.root_descriptor;
+    if (shard != nullptr) {
+        binding.row_descriptor = CreateTupleDescCopy(RelationGetDescr(relation));
+        binding.row_descriptor->tdtypeid = relation->rd_rel->reltype;
+        binding.row_descriptor->tdtypmod = -1;
+    }
     if (root != relation) {
         binding.to_root =
             convert_tuples_by_name(CreateTupleDescCopy(RelationGetDescr(relation)), binding.root_descriptor);
@@ -258,14 +275,18 @@ void resolve_calls(Binding& binding, const Signatures& signatures) {
 
 }  // namespace
 
-void build_binding(Relation relation, const StoredBinding& stored, Binding& binding) {
+void build_binding(Relation relation, const StoredBinding& stored, const Shard* shard, Binding& binding) {
     check_row(relation, stored);
     copy_settings(stored, binding);
+    if (shard != nullptr)
+        use_shard(*shard, stored, binding);
+    else
+        binding.distributed = is_distributed(stored.relation);
     read_state_column(relation, stored.column, binding);
     read_keys(relation, stored, binding);
     binding.log.keys = binding.keys;
     read_other_columns(relation, stored, binding);
-    read_root(relation, stored, binding);
+    read_root(relation, stored, shard, binding);
     resolve_calls(binding, stored.calls);
 }
 

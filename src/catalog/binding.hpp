@@ -6,6 +6,7 @@
 #include "catalog/machine_cache.hpp"
 #include "catalog/managed_columns.hpp"
 #include "catalog/resolve.hpp"
+#include "catalog/shard.hpp"
 
 namespace pawl {
 
@@ -43,8 +44,10 @@ struct KeptPlan;
 struct KnownOwners;
 
 struct Binding {
-    Oid root;
-    NameData column;  // name in the root
+    Oid root;          // the enforced table
+    Oid table;         // whose rows functions find and move: the root, or the shard of a distributed one
+    bool distributed;  // the rows are in shards on several nodes, and `table` has none
+    NameData column;   // name in the root
     BoundMachine* machine;
     AttrNumber state;
     Oid state_type;  // base type of the column
@@ -75,6 +78,7 @@ struct Binding {
     TransitionCalls* calls;       // by transition
     TupleConversionMap* to_root;  // null when the row types are the same
     TupleDesc root_descriptor;
+    TupleDesc row_descriptor;                         // of the rows of `table`
     ScanPosition* positions;                          // of claims
     KnownOwners* known_owners;                        // of pawl.reap; may be null
     KeptPlan* kept_plans;                             // of the functions that change many rows
@@ -138,9 +142,10 @@ struct StoredBindings {
 // StoredBindings.
 void read_stored_binding(const CatalogRow& row, void* stored);
 
-// Builds a binding for a member table, in the current memory context. binding.machine must be set. Errors: XX001 for a
+// Builds a binding for a member table, in the current memory context. binding.machine must be set. `shard`: the member
+// is a shard of the bound table; null: it is not. Errors: XX001 for a
 // damaged row; 42703, 42804 and 42883 if a column or function is missing or has a wrong type.
-void build_binding(Relation relation, const StoredBinding& stored, Binding& binding);
+void build_binding(Relation relation, const StoredBinding& stored, const Shard* shard, Binding& binding);
 
 // The attribute number of a column of an enforced table. 42703 if it is missing.
 AttrNumber attribute_of(Relation relation, const char* column);

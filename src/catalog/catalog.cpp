@@ -218,7 +218,11 @@ void scan_pruned_log(Oid log, RowVisitor visit, void* argument) {
 }
 
 void scan_bindings(RowVisitor visit, void* argument) {
-    scan("binding", std::array<Key, 0>{}, visit, argument);
+    scan_all("binding", visit, argument);
+}
+
+void scan_all(const char* table, RowVisitor visit, void* argument) {
+    scan(table, std::array<Key, 0>{}, visit, argument);
 }
 
 void scan_versions(const char* machine, RowVisitor visit, void* argument) {

@@ -2,8 +2,10 @@
 #include "catalog/member_cache.hpp"
 
 #include "catalog/catalog.hpp"
+#include "catalog/catalog_writer.hpp"
 #include "catalog/generated.hpp"
 #include "pg/bridge.hpp"
+#include "session/context.hpp"
 
 namespace pawl {
 
@@ -115,6 +117,13 @@ bool carries_our_triggers(Relation relation) {
     if (!carries_our_triggers(relation))
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("no machine is enforced on table %s", table),
                         errhint("SELECT pawl.enforce(%s, state_column, machine);", quote_literal_cstr(table))));
+    if (has_citus())
+        ereport(
+            ERROR,
+            (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("table %s has state machine triggers, but no binding", table),
+             errdetail("It is no table of pawl.binding, and no shard of one that this node knows."),
+             errhint("Write a shard after the transaction that distributed its table has been committed. On the "
+                     "coordinator: SELECT pawl.spread_definitions();")));
     ereport(
         ERROR,
         (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("table %s has state machine triggers, but no binding", table),
@@ -125,10 +134,34 @@ bool carries_our_triggers(Relation relation) {
              quote_literal_cstr(table))));
 }
 
+// The bindings of a table and its ancestors.
+void collect_bindings(Oid relid, StoredBindings* collected) {
+    ListCell* cell;
+    foreach (cell, with_ancestors(relid)) scan_bindings_of(lfirst_oid(cell), read_stored_binding, collected);
+}
+
+// The bindings of the distributed table that a shard belongs to, or of a distributed table that this node has not
+// written yet: they are taken from the coordinator's definitions.
+void collect_distributed(Relation relation, Shard* shard, StoredBindings* collected) {
+    Oid logical = RelationGetRelid(relation);
+    if (find_shard(relation, shard)) {
+        logical = shard->logical;
+        collect_bindings(logical, collected);
+    } else if (!is_distributed(logical)) {
+        return;
+    }
+    if (collected->n > 0) return;
+    Oid type = OIDOID;
+    Datum value = ObjectIdGetDatum(logical);
+    run_as_catalog_owner("SELECT pawl._adopt($1::pg_catalog.regclass)", 1, &type, &value, nullptr);
+    collect_bindings(logical, collected);
+}
+
 Member* build_member(Relation relation) {
     MemoryContext context = nullptr;
     Member* member = nullptr;
     StoredBindings collected;
+    Shard shard = {};
 
     pg::call([&] {
         // A child of the caller's context until it is complete, so that an error frees it.
@@ -137,9 +170,8 @@ Member* build_member(Relation relation) {
         member = static_cast<Member*>(palloc0(sizeof(Member)));
         member->relid = RelationGetRelid(relation);
         member->context = context;
-        ListCell* cell;
-        foreach (cell, with_ancestors(member->relid))
-            scan_bindings_of(lfirst_oid(cell), read_stored_binding, &collected);
+        collect_bindings(member->relid, &collected);
+        if (collected.n == 0) collect_distributed(relation, &shard, &collected);
         if (collected.n == 0) report_unbound(relation);
         member->nbindings = collected.n;
         member->bindings = static_cast<Binding*>(palloc0(sizeof(Binding) * collected.n));
@@ -154,7 +186,7 @@ Member* build_member(Relation relation) {
         member->bindings[i].machine = find_machine(stored->machine, stored->version);
         pg::call([&] {
             MemoryContext caller = MemoryContextSwitchTo(context);
-            build_binding(relation, *stored, member->bindings[i]);
+            build_binding(relation, *stored, OidIsValid(shard.logical) ? &shard : nullptr, member->bindings[i]);
             member->manages_columns |= member->bindings[i].managed != nullptr;
             member->has_effects |= member->bindings[i].has_effects;
             member->guards_generated |= member->bindings[i].has_guards && has_generated_columns(relation);
@@ -184,6 +216,7 @@ Oid binding_table = InvalidOid;
 
 void relation_changed(Datum, Oid relid) {
     ++invalidations;
+    note_relation_change();
     if (cache_listener.invalidated != nullptr) cache_listener.invalidated();
     if (!OidIsValid(relid) || relid == machine_table) {
         forget_machines();
@@ -264,7 +297,7 @@ void check_binding(Oid relid, const char* column) {
             MemoryContext caller = MemoryContextSwitchTo(context);
             auto* binding = static_cast<Binding*>(palloc0(sizeof(Binding)));
             binding->machine = machine;
-            build_binding(relation, *stored, *binding);
+            build_binding(relation, *stored, nullptr, *binding);
             if (cache_listener.checked != nullptr) cache_listener.checked(*binding);
             MemoryContextSwitchTo(caller);
         });
@@ -272,6 +305,20 @@ void check_binding(Oid relid, const char* column) {
     pg::call([&] {
         MemoryContextDelete(context);
         relation_close(relation, AccessShareLock);
+    });
+}
+
+bool is_being_filled(Relation relation) {
+    if (relation->rd_createSubid == InvalidSubTransactionId) return false;
+    return pg::call([&] {
+        if (!has_citus()) return false;
+        StoredBindings collected;
+        Shard shard = {};
+        const bool is_shard = find_shard(relation, &shard);
+        if (is_shard && distribution.pending) return true;
+        if (executor_level > 0) return false;  // Citus copies rows to other nodes by COPY
+        collect_bindings(is_shard ? shard.logical : RelationGetRelid(relation), &collected);
+        return collected.n == 0;
     });
 }
 

@@ -32,6 +32,11 @@ bool is_known(Oid relid) noexcept;
 // find_member, XX001 if the catalog is damaged.
 void check_binding(Oid relid, const char* column);
 
+// Whether a row that is inserted comes from the table that Citus is distributing just now: the shard was created in
+// this transaction, and the coordinator has not told of the binding yet. Such rows were validated and recorded where
+// they come from, and the coordinator looks at them before it commits.
+bool is_being_filled(Relation relation);
+
 // Finds the binding of a column (null: the only one). Throws 42704 if there is none, 22023 if null is ambiguous.
 Binding* find_binding(Member* member, const char* column);
 

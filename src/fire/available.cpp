@@ -37,8 +37,8 @@ Datum blocking(Binding& binding, const Target& target, int transition, const Fou
     if (calls.nguards > 0) {
         const core::StateId to = binding.machine->machine->transitions()[transition].to;
         const HeapTuple after = with_state(target, row.tuple, binding.machine->state_text[to]);
-        const RowVersions versions{{row.tuple, binding.root_descriptor, nullptr},
-                                   {after, binding.root_descriptor, nullptr}};
+        const RowVersions versions{{row.tuple, binding.row_descriptor, binding.to_root},
+                                   {after, binding.row_descriptor, binding.to_root}};
         for (int i = 0; i < calls.nguards; ++i)
             if (!guard_allows(binding, transition, i, versions))
                 elements[n++] = PointerGetDatum(cstring_to_text(calls.guards[i].name));

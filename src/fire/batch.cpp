@@ -61,7 +61,7 @@ const char* column_list(const Target& target, Columns which) {
     if (list != nullptr) return list;
     StringInfoData out;
     initStringInfo(&out);
-    TupleDesc descriptor = binding.root_descriptor;
+    TupleDesc descriptor = binding.row_descriptor;
     for (int i = 0; i < descriptor->natts; ++i) {
         const FormData_pg_attribute* column = TupleDescAttr(descriptor, i);
         if (i > 0) appendStringInfoString(&out, ", ");
@@ -114,7 +114,7 @@ void note_returned(const Target& target, const Batch& batch, const bool* chosen,
     for (int i = 0, filled = 0; i < batch.n; ++i)
         if (chosen[i]) ordinal[filled++] = i;
     const bool in_place = stay_in_place(target);
-    const int number = in_place ? target.binding->root_descriptor->natts + 1 : 2;
+    const int number = in_place ? target.binding->row_descriptor->natts + 1 : 2;
     for (uint64 i = 0; i < SPI_processed; ++i) {
         bool null;
         HeapTuple tuple = SPI_tuptable->vals[i];
@@ -140,7 +140,7 @@ int64 update_rows(const Target& target, const Batch& batch, const bool* chosen, 
 FoundRow found_in_place(const Target& target, HeapTuple tuple) {
     bool null;
     FoundRow row = row_from(target, tuple);
-    Datum place = SPI_getbinval(tuple, SPI_tuptable->tupdesc, target.binding->root_descriptor->natts + 1, &null);
+    Datum place = SPI_getbinval(tuple, SPI_tuptable->tupdesc, target.binding->row_descriptor->natts + 1, &null);
     tuple->t_self = *reinterpret_cast<ItemPointer>(DatumGetPointer(place));
     return row;
 }

@@ -31,7 +31,8 @@ Destination look_for_destination(const Target& target, const text* event, const 
         return found;
     }
 
-    TupleDesc row_type = binding.root_descriptor;
+    TupleDesc row_type = binding.row_descriptor;
+    TupleConversionMap* to_root = binding.to_root;
     const bool owned = binding.managed != nullptr;
     const Ownership ownership = owned ? ownership_of(binding, row.slot, acting(intent, {})) : Ownership{};
     // A stale token is reported first, whatever state the row has reached since.
@@ -45,8 +46,8 @@ Destination look_for_destination(const Target& target, const text* event, const 
         if (fault == OwnershipFault::none && binding.calls[transition].nguards == 0)
             return {to, core::no_state, nullptr, OwnershipFault::none, {}};
         if (fault == OwnershipFault::none) {
-            const RowVersions versions{{row.tuple, row_type, nullptr},
-                                       {with_state(target, row.tuple, machine.state_text[to]), row_type, nullptr}};
+            const RowVersions versions{{row.tuple, row_type, to_root},
+                                       {with_state(target, row.tuple, machine.state_text[to]), row_type, to_root}};
             if (guards_allow(binding, transition, versions, &guard))
                 return {to, core::no_state, nullptr, OwnershipFault::none, {}};
         }

@@ -138,6 +138,12 @@ Owner find_owner(TriggerData* trigger) {
         if (trigger->tg_relation->rd_rel->relispartition) owner.logs = get_partition_ancestors(log);
         owner.logs = lappend_oid(owner.logs, log);
         scan_bindings(visit_owner, &owner);
+        Shard shard;
+        if (!OidIsValid(owner.relation) && find_shard(trigger->tg_relation, &shard)) {
+            owner.logs = list_make1_oid(shard.logical);
+            scan_bindings(visit_owner, &owner);
+            if (OidIsValid(owner.relation)) owner.relation = shard_beside(shard, owner.relation);
+        }
     });
     if (!OidIsValid(owner.relation))
         throw pg::Failure(sqlstate::log_is_immutable,
@@ -153,7 +159,8 @@ Owner find_owner(TriggerData* trigger) {
 PAWL_FUNCTION(pawl_log_insert) {
     TriggerData* trigger = log_trigger(fcinfo);
     forget_newest_entries();
-    if (is_restoring() || is_stored_now(trigger->tg_trigslot)) return PointerGetDatum(trigger->tg_trigtuple);
+    if (is_restoring() || is_stored_now(trigger->tg_trigslot) || is_being_filled(trigger->tg_relation))
+        return PointerGetDatum(trigger->tg_trigtuple);
 
     MemoryContext memory = CurrentMemoryContext;
     const Owner owner = find_owner(trigger);

@@ -3,6 +3,7 @@
 
 #include "catalog/generated.hpp"
 #include "fire/lock_order.hpp"
+#include "fire/node_context.hpp"
 #include "pg/spi.hpp"
 
 namespace pawl {
@@ -33,6 +34,42 @@ uint64 run(SPIPlanPtr plan, Datum* values, int expected) {
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
                         errmsg("internal statement failed: %s", SPI_result_code_string(result))));
     return SPI_processed;
+}
+
+// The key at a place of arrays of one key column each.
+Datum* key_at(const Binding& binding, const Datum* key_columns, int n) {
+    auto* key = static_cast<Datum*>(palloc(sizeof(Datum) * binding.nkeys));
+    for (int i = 0; i < binding.nkeys; ++i) {
+        int16 length;
+        bool by_value, null;
+        char alignment;
+        get_typlenbyvalalign(binding.keys[i].type, &length, &by_value, &alignment);
+        int index = n + 1;
+        key[i] = array_get_element(key_columns[i], 1, &index, -1, length, by_value, alignment, &null);
+        if (null)
+            ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+                            errmsg("key of table \"%s\" must not be null", get_rel_name(binding.root))));
+    }
+    return key;
+}
+
+bool same_key(const Binding& binding, const Datum* one, const Datum* other) {
+    for (int i = 0; i < binding.nkeys; ++i)
+        if (!same_key_value(binding.keys[i], one[i], other[i])) return false;
+    return true;
+}
+
+// A statement that names one key is run on the node of its row, and a statement of many keys cannot lock rows.
+void find_rows_one_by_one(const Target& target, const Datum* key_columns, int n, FoundRow* found) {
+    auto** keys = static_cast<Datum**>(palloc(sizeof(Datum*) * Max(n, 1)));
+    for (int i = 0; i < n; ++i) {
+        keys[i] = key_at(*target.binding, key_columns, i);
+        for (int j = 0; j < i && found[i].same_as < 0; ++j)
+            if (found[j].same_as < 0 && same_key(*target.binding, keys[i], keys[j])) found[i].same_as = j;
+        const int same_as = found[i].same_as;
+        found[i] = same_as < 0 ? find_row(target, keys[i], true) : found[same_as];
+        found[i].same_as = same_as;
+    }
 }
 
 }  // namespace
@@ -96,7 +133,7 @@ FoundRow row_from(const Target& target, HeapTuple tuple) {
     FoundRow row = {};
     row.same_as = -1;
     row.tuple = tuple;
-    row.slot = MakeSingleTupleTableSlot(binding.root_descriptor, &TTSOpsHeapTuple);
+    row.slot = MakeSingleTupleTableSlot(binding.row_descriptor, &TTSOpsHeapTuple);
     ExecStoreHeapTuple(row.tuple, row.slot, false);
     bool null;
     Datum state = slot_getattr(row.slot, binding.state, &null);
@@ -129,6 +166,7 @@ void find_rows(const Target& target, const Datum* key_columns, int n, FoundRow* 
     const Binding& binding = *target.binding;
     memset(found, 0, sizeof(FoundRow) * n);
     for (int i = 0; i < n; ++i) found[i].same_as = -1;
+    if (binding.distributed) return find_rows_one_by_one(target, key_columns, n, found);
     lock_before_keys(target, key_columns);
     SPIPlanPtr& plan = plan_of(target, Plan::find_many);
     if (plan == nullptr)
@@ -173,11 +211,21 @@ uint64 move_row(const Target& target, const Datum* key, text* state) {
     auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * (binding.nkeys + 1)));
     values[0] = state_parameter(binding, state);
     memcpy(values + 1, key, sizeof(Datum) * binding.nkeys);
-    return run(plan, values, SPI_OK_UPDATE);
+    if (!binding.distributed) return run(plan, values, SPI_OK_UPDATE);
+    send_context(innermost_intent());
+    const uint64 moved = run(plan, values, SPI_OK_UPDATE);
+    send_former_context();
+    return moved;
 }
 
 void move_rows(const Target& target, const Datum* key_columns, text* state, bool* moved) {
     const Binding& binding = *target.binding;
+    if (binding.distributed) {
+        const int n =
+            ArrayGetNItems(ARR_NDIM(DatumGetArrayTypeP(key_columns[0])), ARR_DIMS(DatumGetArrayTypeP(key_columns[0])));
+        for (int i = 0; i < n; ++i) moved[i] = move_row(target, key_at(binding, key_columns, i), state) > 0;
+        return;
+    }
     SPIPlanPtr& plan = plan_of(target, Plan::move_many);
     if (plan == nullptr) {
         Oid* types = key_types(binding, true, 1);
@@ -205,7 +253,7 @@ HeapTuple with_state(const Target& target, HeapTuple row, text* state) {
     Datum value = OidInputFunctionCall(input, text_to_cstring(state), parameter, column->atttypmod);
     int attribute = binding.state;
     bool null = false;
-    HeapTuple moved = heap_modify_tuple_by_cols(row, binding.root_descriptor, 1, &attribute, &value, &null);
+    HeapTuple moved = heap_modify_tuple_by_cols(row, binding.row_descriptor, 1, &attribute, &value, &null);
     return has_generated_columns(target.relation) ? with_generated_columns(target.relation, moved) : moved;
 }
 

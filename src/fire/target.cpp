@@ -180,16 +180,16 @@ Target open_table_target(Oid relid, const char* column) {
     Target target = {};
     target.relation = pg::call([&] { return open_table(relid); });
     target.binding = find_binding(find_member(target.relation), column);
-    const Oid root = target.binding->root;
-    if (root != relid) {
+    const Oid table = target.binding->table;
+    if (table != relid) {
         pg::call([&] {
             table_close(target.relation, AccessShareLock);
-            target.relation = open_table(root);
+            target.relation = open_table(table);
         });
         target.binding = find_binding(find_member(target.relation), column);
     }
     pg::call([&] {
-        target.table = quote_qualified_identifier(get_namespace_name(get_rel_namespace(root)), get_rel_name(root));
+        target.table = quote_qualified_identifier(get_namespace_name(get_rel_namespace(table)), get_rel_name(table));
     });
     return target;
 }
@@ -207,6 +207,19 @@ Target open_target(Oid relid, const char* column) {
 
 void close_target(const Target& target) {
     table_close(target.relation, NoLock);
+}
+
+List* tables_here(const Target& target) {
+    const Oid table = target.binding->table;
+    return target.binding->distributed ? shards_here(table) : list_make1_oid(table);
+}
+
+void require_one_node(const Target& target, const char* function) {
+    if (!target.binding->distributed) return;
+    throw pg::Failure(ERRCODE_FEATURE_NOT_SUPPORTED,
+                      std::string(function) + " cannot be used on distributed table " + target.table,
+                      "Its rows are in shards on several nodes.",
+                      "Call it on each node for the shards that it has: SELECT * FROM citus_shards;");
 }
 
 Datum* read_key(const Binding& binding, Oid type, Datum value) {

@@ -21,6 +21,12 @@ Target open_target(Oid relation, const char* column);
 Target open_table_target(Oid relation, const char* column);  // the same, also without a key
 void close_target(const Target& target);
 
+// The tables of this node that have rows of the target: the target itself, or the shards of a distributed one.
+List* tables_here(const Target& target);
+
+// Throws 0A000 for a distributed table: the function works on rows of one node.
+void require_one_node(const Target& target, const char* function);
+
 // Reads a key from a polymorphic argument: the value itself, a text of it, row(a, b) or an array of texts, or '(a,b)'
 // or
 // '{a,b}' as a text. Returns one Datum a key column.

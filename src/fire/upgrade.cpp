@@ -35,6 +35,7 @@ PAWL_FUNCTION(pawl_remap) {
     if (!pg::owns_relation(PG_GETARG_OID(0), GetUserId()))
         pg::call([&] { aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(PG_GETARG_OID(0))); });
     const Target target = open_table_target(PG_GETARG_OID(0), pg::name_argument(fcinfo, 1));
+    require_one_node(target, "pawl.upgrade");
     Jsonb* remap = pg::call([&] { return PG_GETARG_JSONB_P(2); });
     Intent intent = {};
     intent.root = target.binding->root;

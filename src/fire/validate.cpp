@@ -65,6 +65,7 @@ PAWL_FUNCTION(pawl_begin_logs) {
     if (!pg::owns_relation(root, GetUserId()))
         pg::call([&] { aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(root)); });
     const Target target = open_target(root, pg::name_argument(fcinfo, 1));
+    require_one_node(target, "pawl.validate");
     Relation member = pg::call([&] { return table_open(PG_GETARG_OID(2), RowShareLock); });
     const Binding* binding = find_binding(find_member(member), NameStr(target.binding->column));
     if (binding->root != target.binding->root || !OidIsValid(binding->log.table))

@@ -27,6 +27,10 @@ Intent* intent_for(Oid root, const char* column) noexcept {
     return intent;
 }
 
+const Intent& innermost_intent() noexcept {
+    return *current_intent;
+}
+
 bool intent_lists_events() noexcept {
     return current_intent != nullptr && current_intent->events != nullptr;
 }

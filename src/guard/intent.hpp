@@ -44,7 +44,8 @@ private:
 
 // The intent that applies to rows of this binding now; may be null.
 Intent* intent_for(Oid root, const char* column) noexcept;
-bool intent_lists_events() noexcept;  // the innermost one, whatever it applies to
+const Intent& innermost_intent() noexcept;  // there must be one
+bool intent_lists_events() noexcept;        // the innermost one, whatever it applies to
 void clear_intents() noexcept;
 
 }  // namespace pawl

@@ -169,7 +169,7 @@ PAWL_FUNCTION(pawl_validate_insert) {
     require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event) &&
                        TRIGGER_FIRED_BY_INSERT(trigger->tg_event),
                    "validate_insert", "BEFORE INSERT FOR EACH ROW");
-    if (is_restoring()) return PointerGetDatum(trigger->tg_trigtuple);
+    if (is_restoring() || is_being_filled(trigger->tg_relation)) return PointerGetDatum(trigger->tg_trigtuple);
     Member* member = find_member(trigger->tg_relation);
     ColumnChanges changes = {};
     const Row row{trigger->tg_trigslot, trigger->tg_trigtuple};
@@ -187,6 +187,8 @@ PAWL_FUNCTION(pawl_record) {
     require_moment(TRIGGER_FIRED_AFTER(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event), "record",
                    "AFTER, FOR EACH ROW");
     if (is_restoring()) return PointerGetDatum(nullptr);
+    if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event) && is_being_filled(trigger->tg_relation))
+        return PointerGetDatum(nullptr);
     Member* member = find_member(trigger->tg_relation);
     if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
         record_insert(member, trigger);
@@ -217,14 +219,14 @@ PAWL_FUNCTION(pawl_invalidate) {
     const Oid table = RelationGetRelid(trigger->tg_relation);
     const bool ours = pg::call([&] {
         return table == catalog_table("machine") || table == catalog_table("binding") ||
-               table == catalog_table("audit_binding");
+               table == catalog_table("audit_binding") || table == catalog_table("database") ||
+               table == catalog_table("placement") || table == catalog_table("placed_table");
     });
     if (!ours)
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
                           "pawl.invalidate() cannot be used on table \"" +
                               std::string(RelationGetRelationName(trigger->tg_relation)) + "\"",
-                          "It is fired by pawl.machine, pawl.binding and pawl.audit_binding only.",
-                          "Drop the trigger.");
+                          "It is fired by tables of the extension that sessions keep in memory.", "Drop the trigger.");
     pg::call([&] { CacheInvalidateRelcache(trigger->tg_relation); });
     return PointerGetDatum(nullptr);
 }

@@ -13,6 +13,7 @@ namespace pawl {
 int executor_level = 0;
 int deferring_level = no_level;
 bool restoring = false;
+void (*context_set)(const char* setting, const char* value) = nullptr;
 
 namespace {
 
@@ -157,6 +158,7 @@ void define_text_setting(const char* name, const char* what, const char* more, S
 
 void set_for_transaction(const char* name, const char* value) {
     set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+    if (context_set != nullptr) context_set(name, value);
 }
 
 void set_for_transaction(FunctionCallInfo fcinfo, int n, const char* name) {

@@ -76,6 +76,9 @@ inline bool is_restoring() noexcept {
     return restoring && !InSecurityRestrictedOperation();
 }
 
+// Called after pawl.set_context has set a setting for the transaction; may be null, may ereport.
+extern void (*context_set)(const char* setting, const char* value);
+
 void define_settings();
 
 }  // namespace pawl

@@ -3,6 +3,7 @@
 #include "work/claim.hpp"
 
 #include "pg/sqlstate.hpp"
+#include "placement/placements.hpp"
 #include "work/scan_position.hpp"
 #include "work/trial.hpp"
 
@@ -22,7 +23,7 @@ Target open_claimed(FunctionCallInfo fcinfo, int column_argument) {
         throw pg::Failure(ERRCODE_WRONG_OBJECT_TYPE, "the first argument must be of a table's row type", {},
                           "SELECT * FROM pawl.claim(null::jobs, ...);");
     const Target target = open_work(relation, pg::name_argument(fcinfo, column_argument));
-    if (target.binding->root != relation)
+    if (target.binding->table != relation)
         throw pg::Failure(ERRCODE_WRONG_OBJECT_TYPE, "rows must be claimed from the enforced table itself", {},
                           "SELECT * FROM pawl.claim(null::" + std::string(target.table) + ", ...);");
     return target;
@@ -166,8 +167,10 @@ Batch pick_claimable(const Request& request) {
 }
 
 // Formed anew, because a picked row may have attributes that the table lacks.
-void return_row(const Target& target, Tuplestorestate* rows, HeapTuple row) {
-    TupleDesc descriptor = target.binding->root_descriptor;
+void return_row(const Request& request, Tuplestorestate* rows, HeapTuple row) {
+    const Binding& binding = *request.target.binding;
+    TupleDesc descriptor = request.as_root ? binding.root_descriptor : binding.row_descriptor;
+    if (request.as_root && binding.to_root != nullptr) row = execute_attr_map_tuple(row, binding.to_root);
     auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * descriptor->natts));
     auto* nulls = static_cast<bool*>(palloc(sizeof(bool) * descriptor->natts));
     heap_deform_tuple(row, descriptor, values, nulls);
@@ -228,7 +231,7 @@ struct Claiming {
     int64 take(const Picked& picked) const {
         const int64 taken = take_steps(request->target, picked.batch, picked.steps, *intent, Returning::rows);
         for (int i = 0; i < picked.batch.n; ++i)
-            if (picked.steps[i].after != nullptr) return_row(request->target, rows, picked.steps[i].after);
+            if (picked.steps[i].after != nullptr) return_row(*request, rows, picked.steps[i].after);
         return taken;
     }
     static int64 see_to(const Batch& batch, void* argument) {
@@ -277,6 +280,7 @@ void take(const Request& request, Tuplestorestate* rows) {
     intent.lease = request.lease;
     IntentScope scope(intent);
     pg::call([&] {
+        require_queue_here(request.target.binding->root, request.queue);
         SPI_connect();
         Claiming claiming = {&request, &intent, rows};
         if (ErrorData* error = try_alone([&] { claiming.take(pick(request, intent)); })) {
@@ -298,6 +302,7 @@ Tuplestorestate* returned_rows(FunctionCallInfo fcinfo) {
 }  // namespace
 
 Picked pick_to_claim(const ClaimRequest& request, Intent& intent) {
+    require_queue_here(request.target.binding->root, request.queue);
     return pick_and_decide(request, intent);
 }
 
@@ -316,6 +321,34 @@ void claim_next(const ClaimRequest& request, Tuplestorestate* rows) {
     take<pick_and_decide, claim_apart>(request, rows);
 }
 
+// Claims from the shards that this node has of a distributed table, beginning with another one each time. Rows are
+// returned in the row type of the table.
+static void claim_here(Request request, Tuplestorestate* rows, const char* column) {
+    static int turn = 0;
+    const List* shards = pg::call([&] {
+        List* here = tables_here(request.target);
+        if (here == NIL)
+            ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                            errmsg("this node has no shards of distributed table %s", request.target.table),
+                            errdetail("Rows are claimed on the node that has them."),
+                            errhint("Connect workers of the queue to the nodes of SELECT * FROM citus_shards;")));
+        close_target(request.target);
+        return here;
+    });
+    const int n = list_length(shards);
+    const int first = turn++;
+    const int batch = request.batch;
+    int64 claimed = 0;
+    for (int i = 0; i < n && claimed < batch; ++i) {
+        request.target = open_work(list_nth_oid(shards, (first + i) % n), column);
+        request.as_root = true;
+        request.batch = static_cast<int>(batch - claimed);
+        const int64 before = tuplestore_tuple_count(rows);
+        claim_next(request, rows);
+        claimed += tuplestore_tuple_count(rows) - before;
+    }
+}
+
 PAWL_FUNCTION(pawl_claim) {
     Request request = {};
     request.target = open_claimed(fcinfo, 6);
@@ -324,7 +357,10 @@ PAWL_FUNCTION(pawl_claim) {
     request.lease = lease_argument(fcinfo, 3);
     request.batch = batch_argument(fcinfo, 4);
     request.queue = queue_argument(fcinfo, 5, request.target);
-    claim_next(request, returned_rows(fcinfo));
+    if (request.target.binding->distributed)
+        claim_here(request, returned_rows(fcinfo), pg::name_argument(fcinfo, 6));
+    else
+        claim_next(request, returned_rows(fcinfo));
     return static_cast<Datum>(0);
 }
 
@@ -332,6 +368,7 @@ PAWL_FUNCTION(pawl_claim_keys) {
     Request request = {};
     pg::require(fcinfo, 1, "keys");
     request.target = open_claimed(fcinfo, 6);
+    require_one_node(request.target, "pawl.claim_keys");
     request.event = claim_event(fcinfo, 2, request.target);
     request.processor = processor_argument(fcinfo, 3);
     request.lease = lease_argument(fcinfo, 4);

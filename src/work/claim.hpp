@@ -13,6 +13,7 @@ struct ClaimRequest {
     int batch;
     text* queue;        // null: the table has no queue column
     const Datum* keys;  // of the named rows, one array a key column; null: the next rows
+    bool as_root;       // rows of a shard are returned in the row type of its table
 };
 
 // Rows that were picked and locked for a claim, and what becomes of each; guards may keep some in their state.

@@ -1,6 +1,7 @@
 // May throw and may ereport. See duty.hpp.
 #include "work/duty.hpp"
 
+#include "catalog/catalog_writer.hpp"
 #include "catalog/member_cache.hpp"
 #include "guard/managed_columns.hpp"
 #include "pg/sqlstate.hpp"
@@ -22,6 +23,8 @@ struct BoundColumn {
 
 // SPI must run with the search_path of the session, because the triggers of users see it.
 BoundColumn* bound_columns(const char* condition, int* n) {
+    // a shard that was moved here may not have been written yet
+    if (has_citus()) run_as_catalog_owner("SELECT pawl._adopt_missing()", 0, nullptr, nullptr, nullptr);
     SPI_connect();
     const char* query = psprintf(
         "SELECT b.relation::pg_catalog.oid, b.state_column FROM pawl.binding b WHERE %s"
@@ -59,19 +62,39 @@ bool is_sound(const BoundColumn& bound) {
     return sound;
 }
 
+// Runs the duty on a table, or on the shards that this node has of a distributed one.
+DutyResult on_tables_here(Oid relation, const char* column, Duty duty, int most) {
+    const Target target = open_table_target(relation, column);
+    if (!target.binding->distributed) {
+        pg::call([&] { close_target(target); });
+        return duty(relation, column, most);
+    }
+    const List* tables = pg::call([&] {
+        List* here = tables_here(target);
+        close_target(target);
+        return here;
+    });
+    DutyResult total = {0, DT_NOEND};
+    for (int i = 0; i < list_length(tables); ++i) {
+        const DutyResult one = duty(list_nth_oid(tables, i), column, most);
+        total = {total.done + one.done, Min(total.next, one.next)};
+    }
+    return total;
+}
+
 }  // namespace
 
 Datum run_duty(FunctionCallInfo fcinfo, Duty duty, const char* condition) {
     const int most = batch_argument(fcinfo, 1);
     DutyResult total = {0, DT_NOEND};
     if (!PG_ARGISNULL(0)) {
-        total = duty(PG_GETARG_OID(0), pg::name_argument(fcinfo, 2), most);
+        total = on_tables_here(PG_GETARG_OID(0), pg::name_argument(fcinfo, 2), duty, most);
     } else {
         int n = 0;
         const BoundColumn* all = pg::call([&] { return bound_columns(condition, &n); });
         for (int i = 0; i < n; ++i) {
             if (!pg::call([&] { return is_sound(all[i]); })) continue;
-            const DutyResult one = duty(all[i].relation, NameStr(all[i].column), most);
+            const DutyResult one = on_tables_here(all[i].relation, NameStr(all[i].column), duty, most);
             total = {total.done + one.done, Min(total.next, one.next)};
         }
     }

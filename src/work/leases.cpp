@@ -157,11 +157,23 @@ int64 reap_all(Losing& losing, const RowOwners& owners, TimestampTz now, int64 m
     return reaped;
 }
 
-}  // namespace
+using OnTable = Datum (*)(FunctionCallInfo fcinfo, const Target& target);
 
-PAWL_FUNCTION(pawl_heartbeat) {
+// The sum over the tables of this node that have rows of the table.
+Datum on_each_table(FunctionCallInfo fcinfo, int column_argument, OnTable function) {
     pg::require(fcinfo, 0, "relation");
-    const Target target = open_work(PG_GETARG_OID(0), pg::name_argument(fcinfo, 3));
+    const char* column = pg::name_argument(fcinfo, column_argument);
+    const Target target = open_work(PG_GETARG_OID(0), column);
+    if (!target.binding->distributed) return function(fcinfo, target);
+    int64 sum = 0;
+    const List* tables = pg::call([&] { return tables_here(target); });
+    for (int i = 0; i < list_length(tables); ++i)
+        sum += DatumGetInt64(function(fcinfo, open_work(list_nth_oid(tables, i), column)));
+    pg::call([&] { close_target(target); });
+    return Int64GetDatum(sum);
+}
+
+Datum heartbeat(FunctionCallInfo fcinfo, const Target& target) {
     require_leases(target);
     text* processor = processor_argument(fcinfo, 1);
     const Interval* lease = lease_argument(fcinfo, 2);
@@ -182,9 +194,7 @@ PAWL_FUNCTION(pawl_heartbeat) {
     });
 }
 
-PAWL_FUNCTION(pawl_abandon) {
-    pg::require(fcinfo, 0, "relation");
-    const Target target = open_work(PG_GETARG_OID(0), pg::name_argument(fcinfo, 4));
+Datum abandon(FunctionCallInfo fcinfo, const Target& target) {
     text* processor = processor_argument(fcinfo, 1);
     const text* event = expiry_event(fcinfo, 2, target);
     const text* otherwise = PG_ARGISNULL(2) ? target.binding->managed->expiry_else : nullptr;
@@ -209,8 +219,6 @@ PAWL_FUNCTION(pawl_abandon) {
         return Int64GetDatum(given_up);
     });
 }
-
-namespace {
 
 bool any_lost(const RowOwners& owners, TimestampTz now) {
     for (int i = 0; i < owners.n; ++i)
@@ -254,6 +262,14 @@ DutyResult reap(Oid relation, const char* column, int most) {
 }
 
 }  // namespace
+
+PAWL_FUNCTION(pawl_heartbeat) {
+    return on_each_table(fcinfo, 3, heartbeat);
+}
+
+PAWL_FUNCTION(pawl_abandon) {
+    return on_each_table(fcinfo, 4, abandon);
+}
 
 PAWL_FUNCTION(pawl_reap) {
     return run_duty(fcinfo, reap,

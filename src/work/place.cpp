@@ -111,6 +111,7 @@ PAWL_FUNCTION(pawl_place) {
     pg::require(fcinfo, 2, "state");
     pg::require(fcinfo, 3, "reason");
     const Target target = open_target(PG_GETARG_OID(0), pg::name_argument(fcinfo, 6));
+    require_one_node(target, "pawl.place");
     const Binding& binding = *target.binding;
     require_rights(target);
     require_placing(target);

@@ -58,7 +58,7 @@ int order_columns(const Binding& binding, const ScanPosition& position, OrderCol
     const Managed& managed = *binding.managed;
     int n = 0;
     auto add = [&](const char* name, bool descending) {
-        columns[n++] = {get_attnum(binding.root, name), name, descending};
+        columns[n++] = {get_attnum(binding.table, name), name, descending};
     };
     if (position.event == nullptr) add(NameStr(managed.due.name), false);
     for (int i = 0; position.event != nullptr && i < managed.claim_columns.n; ++i)
@@ -68,7 +68,7 @@ int order_columns(const Binding& binding, const ScanPosition& position, OrderCol
 }
 
 const FormData_pg_attribute* column_of(const Binding& binding, const OrderColumn& column) {
-    return TupleDescAttr(binding.root_descriptor, column.attribute - 1);
+    return TupleDescAttr(binding.row_descriptor, column.attribute - 1);
 }
 
 // The copy must not point into a TOAST table, whose row may be gone when it is read.

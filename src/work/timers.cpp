@@ -56,9 +56,9 @@ Step timer_step(const Target& target, const FoundRow& row, const Intent& intent)
         const core::StateId to = machine.machine->transitions()[transition].to;
         const char* guard = nullptr;
         if (binding.calls[transition].nguards > 0) {
-            TupleDesc type = binding.root_descriptor;
-            const RowVersions versions{{row.tuple, type, nullptr},
-                                       {with_state(target, row.tuple, machine.state_text[to]), type, nullptr}};
+            TupleDesc type = binding.row_descriptor;
+            const RowVersions versions{{row.tuple, type, binding.to_root},
+                                       {with_state(target, row.tuple, machine.state_text[to]), type, binding.to_root}};
             if (!guards_allow(binding, transition, versions, &guard)) continue;
         }
         return {to, machine.event_text[transition], nullptr};

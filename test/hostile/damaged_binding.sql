@@ -179,13 +179,15 @@ select throws_ok($$insert into pawl.audit_binding select 'app.a', 'app.a', 'app.
 reset role;
 select is_empty($$select c.oid::regclass, a.privilege_type from pg_class c, aclexplode(c.relacl) a
     where c.relnamespace = 'pawl'::regnamespace and a.grantee = 'pawl_admin'::regrole
-                    and a.privilege_type <> 'SELECT' and c.relname not in ('paused', 'log_upkeep')$$,
-    'pawl_admin writes no table of the catalog but requests');
+                    and a.privilege_type <> 'SELECT'
+                    and c.relname not in ('paused', 'log_upkeep', 'database', 'placement')$$,
+    'pawl_admin writes no table of the catalog but requests and placements');
 select is_empty($$select c.oid::regclass, a.grantee::regrole, a.privilege_type from pg_class c, aclexplode(c.relacl) a
     where c.relnamespace = 'pawl'::regnamespace
                     and a.grantee not in (0, c.relowner) and a.privilege_type <> 'SELECT'
                     and a.grantee not in ('pawl_restore'::regrole)
                     and not (c.relname in ('paused', 'log_upkeep')
-        and a.grantee in ('pawl_admin'::regrole, 'pawl_operator'::regrole))$$,
+        and a.grantee in ('pawl_admin'::regrole, 'pawl_operator'::regrole))
+                    and not (c.relname in ('database', 'placement') and a.grantee = 'pawl_admin'::regrole)$$,
     'nor does any other role but pawl_restore');
 select * from finish();

@@ -1,4 +1,4 @@
--- A table that Citus distributes is rejected, and reported where it became one later.
+-- Tables that Citus distributes in ways that cannot be enforced are rejected. test/tap/121_citus.pl has the others.
 -- Citus is not here: a table stands in for its catalog.
 \set ECHO none
 \set QUIET 1
@@ -16,7 +16,7 @@ select lives_ok($$select pawl.enforce('later', 'state', 'm'), pawl.enable_log('l
     'without Citus every table is taken');
 set allow_system_table_mods = on;
 create table pg_catalog.pg_dist_partition (logicalrelid regclass not null, partmethod "char" not null);
-insert into pg_catalog.pg_dist_partition values ('spread', 'h'), ('parts_1', 'h');
+insert into pg_catalog.pg_dist_partition values ('spread', 'r'), ('parts_1', 'h');
 grant select on pg_catalog.pg_dist_partition to public;
 reset allow_system_table_mods;
 select lives_ok($$select pawl.enforce('plain', 'state', 'm')$$, 'a local table is taken where Citus is');
@@ -31,16 +31,16 @@ exception when others then
     return concat_ws('|', sqlstate, sqlerrm, detail, hint);
 end $$;
 select is(rejection('spread'),
-    $$0A000|public.spread is a distributed table|Citus keeps its rows in shards, where every write would fail.|select undistribute_table('public.spread')$$,
-          'a distributed table is rejected');
+    $$0A000|public.spread is a table that is distributed by range|Shards of such a table come and go one by one, without the triggers of the table.|select undistribute_table('public.spread'), then create_distributed_table$$,
+          'a table that is distributed by range is rejected');
 select is(rejection('parts'),
-    $$0A000|public.parts_1 is a distributed table|Citus keeps its rows in shards, where every write would fail.|select undistribute_table('public.parts_1')$$,
+    $$0A000|public.parts_1 is a distributed table with partitions|Machines are enforced on distributed tables without partitions only.|select undistribute_table('public.parts_1')$$,
           'and a table with a distributed partition');
 select is_empty($$select * from pawl.health() where status <> 'ok'$$, 'health has nothing to say of local tables');
 insert into pg_catalog.pg_dist_partition values ('later', 'h');
 select results_eq($$select relation::text, check_name, status, hint from pawl.health() where status <> 'ok'$$,
-                  $$values ('later', 'distributed', 'error', 'select undistribute_table(''public.later'')')$$,
-                  'but of one that became distributed');
+                  $$values ('later', 'distributed', 'error', 'select pawl.release(''public.later'', ''state''), then enforce the machine again')$$,
+                  'but of one that became distributed without its log');
 update pg_catalog.pg_dist_partition set logicalrelid = 'later_transitions_log' where logicalrelid = 'later'::regclass;
 select is((select count(*) from pawl.health() where check_name = 'distributed'), 1::bigint, 'or whose log did');
 create role pawl_distributed_reader in role pawl_reader;

@@ -161,7 +161,7 @@ select set_eq($$select name::text, string_agg(distinct ltrim(right(answer, 5)), 
         ('_record_written', '39P01'), ('_records_written', '39P01'), ('_work_written', '39P01'),
         ('audit_results', '39P01 55000'), ('one_transition', '0A000'),
         ('validate_insert', '39P01 42704'),
-        ('invalidate', '39P01'), ('validate', '39P01 42704'),
+        ('invalidate', '39P01'), ('check_placed', '39P01'), ('validate', '39P01 42704'),
              ('log_insert', '39P01 PW006'), ('protect_log', '39P01 PW006'), ('protect_record', '39P01 PW006'),
              ('record', '39P01 42704'), ('record_truncate', '39P01 42704')$$,
     'those in C, too, or reject what was asked');

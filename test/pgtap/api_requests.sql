@@ -50,6 +50,29 @@ select is(said(format($$select pawl_api.begin_request('bearer', digest_of(%L), '
     'an expired token is not');
 select is(said($$select pawl_api.begin_request('bearer', digest_of('pawl_guess'), 'read')$$), '28000',
     'an unknown token is not');
+
+-- Tokens of another database, as their rows.
+create function public.row_of(secret text, changes jsonb default '{}') returns jsonb language sql as $$
+    select jsonb_build_array(jsonb_build_object('token', pawl.uuid_v7(), 'kind', 'bearer', 'digest', digest_of(secret),
+        'role', 'api_request_operator', 'person', 'far', 'scopes', '{read}'::text[],
+        'created_at', clock_timestamp(), 'created_by', 'admin') || changes) $$;
+select row_of('pawl_far') as far \gset
+select is(pawl_api.accept_tokens(:'far'), 1::bigint, 'a token of another database is accepted');
+select is(pawl_api.accept_tokens(:'far'), 0::bigint, 'again it changes nothing');
+select is(said($$select pawl_api.begin_request('bearer', digest_of('pawl_far'), 'read')$$), 'ok', 'it is valid here');
+select is(pawl_api.accept_tokens(jsonb_set(:'far', '{0,revoked_at}', '"2026-01-01"')), 1::bigint,
+    'its revocation is accepted, too');
+select is(said($$select pawl_api.begin_request('bearer', digest_of('pawl_far'), 'read')$$), '28000',
+    'then it is not valid any more');
+select is(pawl_api.accept_tokens(:'far'), 0::bigint, 'and an older row does not bring it back');
+select throws_ok($$select pawl_api.accept_tokens(row_of('x', '{"role": "api_request_super"}'))$$, '42501', NULL,
+    'a token of a superuser is not accepted');
+select throws_ok($$select pawl_api.accept_tokens(row_of('x', '{"role": "api_request_apart"}'))$$, '42501', NULL,
+    'nor one for a role that pawld may not become');
+select throws_ok($$select pawl_api.accept_tokens(row_of('x', '{"role": "api_request_none"}'))$$, '42704', NULL,
+    'nor one for a role that is not there');
+select throws_ok($$select pawl_api.accept_tokens(row_of('x', '{"scopes": ["admin"]}'))$$, '22023', NULL,
+    'nor one with other scopes');
 select is(said(format($$select pawl_api.begin_request('bearer', decode(%L, 'hex'), 'read')$$, :'fingerprint')), '28000',
           'the fingerprint of a certificate is no token');
 select is(said(format($$select pawl_api.begin_request('certificate', digest_of(%L), 'read')$$, :'reading')), '28000',

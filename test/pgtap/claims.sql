@@ -283,6 +283,11 @@ select is((select done from pawl.fire_due('jobs')), 0::bigint,
     'fire_due needs SELECT and UPDATE on the table and nothing else');
 select is((select done from pawl.reap()), 0::bigint, 'tables that one may not write are left out');
 reset role;
+alter table jobs set (fillfactor = 80);
+set role plain_user;
+select is((select done from pawl.reap()), 0::bigint,
+    'a table that has changed is checked anew, with these rights alone');
+reset role;
 revoke update on jobs from plain_user;
 set role plain_user;
 select is(split_part(outcome($$select pawl.claim(null::jobs, processor => 'h', queue => 'a')$$), ' |', 1),

@@ -60,7 +60,8 @@ insert into calls values
     ('place', $$select pawl.place('k', key => $1, state => 'b', reason => 'r'::varchar, owner => null)$$, 'b'),
     ('redact', $$select pawl.redact('k', $1, '{metadata}', 'asked for')$$, '0');
 
--- Each public function whose argument is a key is called above, or below: claim_keys takes many.
+-- Each public function whose argument is a key is called above, or below: claim_keys takes many, and
+-- left_for the id of a row that is in another database.
 select is(array(select distinct p.proname::text from pg_proc p
                   join pg_namespace n on n.oid = p.pronamespace and n.nspname = 'pawl'
                  where p.proname !~ '^_' and p.proargnames && '{key,keys}'
@@ -68,7 +69,7 @@ select is(array(select distinct p.proname::text from pg_proc p
                        (select a from unnest(p.proargnames[:p.pronargs]) a where a in ('key', 'keys')), '')) - 1]
                        in ('"any"'::regtype, 'anyelement'::regtype, 'anycompatible'::regtype, 'text'::regtype)
                  order by 1),
-          array(select distinct function from calls union select 'claim_keys' order by 1),
+          array(select distinct function from calls union select unnest('{claim_keys,left_for}'::text[]) order by 1),
     'every function that takes a key is in this test');
 
 -- What a call answers as a driver makes it: prepared with the declared types, and given the value as a text.

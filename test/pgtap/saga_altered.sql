@@ -47,6 +47,8 @@ select pawl_saga.alter_flow(:'f') as own \gset
 select is((select made_from from pawl_saga.definitions where definition_uuid = :'own'), :'second'::uuid,
     'altered to the newest version');
 select is(state(:'f'), 'SUCCESS: a SUCCESS, b SUCCESS, z PENDING, m PENDING, q PENDING', 'what is new is pending');
+select is_empty(format('select * from pawl_saga.verify(%L)', :'f'),
+    'verify finds nothing wrong before the altered flow runs again');
 select is(pawl_saga.run(:'f'), 'RUNNING', 'a flow with an added task can be run again');
 select is(works(), 'execute z, execute m, execute q', 'what is new is done, in its order, and nothing else');
 select is(state(:'f'), 'SUCCESS: a SUCCESS, b SUCCESS, z SUCCESS, m SUCCESS, q SUCCESS', 'to the end');

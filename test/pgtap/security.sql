@@ -210,11 +210,11 @@ select set_eq($$select proname from pg_proc
                     'claim', 'claim_keys', 'deferred', 'diagram', 'diff', 'extend_log', 'fire', 'fire_due',
                     'fire_many', 'fired_by', 'heartbeat', 'history', 'is_transient', 'keep_audit', 'keep_log',
                     'may_read_events', 'own_relations', 'paths', 'pause', 'policies_are_safe', 'prune_audit',
-                    'prune_log', 'raise',
+                    'prune_log', 'raise', 'require_here',
                     'read_as_owner', 'reap', 'render', 'restoring', 'resume', 'same_value', 'set_context', 'state_at',
                     'states', 'takes_list', 'tend_logs', 'trace_of', 'transitions', 'upkeep_of', 'uuid_v7',
                     'value_expression',
-                    'value_text'], 'what PUBLIC may call');
+                    'value_text', 'where_is'], 'what PUBLIC may call');
 select is_empty($$select oid::regprocedure from pg_proc
         where pronamespace = 'pawl'::regnamespace and provolatile = 'v' and proparallel = 's'
             and proname not in ('raise', 'uuid_v7')$$,

@@ -23,12 +23,18 @@ RULES = [
     ),
     ('_equality names an operator: use pawl.same_value', re.compile(r'pawl\._equality\(')),
 ]
+DECLARED = 'a table that an extension has declared'
 # What is no query on a user's table with the rights of a caller, and why.
 ALLOWED = {
     (
         'pawl/log/logs.sql',
         "format('n.%1$I %2$s l.%1$I', k.name, pawl._equality(a.atttypid))",
     ): 'the view on a log is parsed once, for its owner',
+    ('pawl/placement/arrive.sql', "format('%s.%I = %s.%I', a, c, b, c)"): DECLARED,
+    ('pawl/placement/arrive.sql', 'UPDATE %1$s r SET %2$I = h.%3$I FROM %4$s n'): DECLARED,
+    ('pawl/placement/arrive.sql', 'WHERE n.%3$I <> h.%3$I AND r.%2$I = n.%3$I'): DECLARED,
+    ('pawl/placement/transit.sql', 'SET move = excluded.move, %1$I = excluded.%1$I'): 'a table of pawl',
+    ('pawl/placement/transit.sql', "format('r.%I = $2', placed.namespace_column)"): DECLARED,
     ('pawl/enforce/functions.sql', 'CREATE FUNCTION pawl._equality('): 'the function itself',
     ('pawl/enforce/functions.sql', 'COMMENT ON FUNCTION pawl._equality('): 'the function itself',
 }

@@ -20,7 +20,7 @@ sub slurp
 
 my @everybody = qw(public pawl_admin pawl_operator pawl_worker pawl_reader pawl_authenticator pawl_restore);
 my (%roles, %callers, %reach);
-for my $extension (qw(pawl pawl_dag pawl_bulk pawl_saga pawl_api pawl_test))
+for my $extension (qw(pawl pawl_dag pawl_bulk pawl_saga pawl_api pawl_test pawl_move))
 {
 	for my $line (split /\n/, slurp("sql/$extension/privileges"))
 	{
@@ -74,7 +74,7 @@ for my $text (@texts)
 	my %seen;
 	while ($text->{text} =~ /\b(?:(pawl(?:_\w+)?)\s*\.\s*)?(_\w+)\b/g)
 	{
-		for my $extension ($1 // qw(pawl pawl_dag pawl_bulk pawl_saga pawl_api pawl_test))
+		for my $extension ($1 // qw(pawl pawl_dag pawl_bulk pawl_saga pawl_api pawl_test pawl_move))
 		{
 			my $name = "$extension.$2";
 			next if !$roles{$name} || ($text->{name} // '') eq $name || $seen{$name}++;

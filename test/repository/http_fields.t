@@ -29,7 +29,9 @@ for operations in document['paths'].values():
 told = {}
 for name, fields in re.findall(r'^\| (\w+) \| `(?:GET|POST) [^|]*\| ([^|]*) \|$', page, re.M):
     base = re.match(r'those of (\w+), ', fields)
-    told[name] = set(re.findall(r'`(\w+)`', fields)) | (set(schemas[base[1]]['properties']) if base else set())
+    # one thing is in one database, which the header names; in lists of several the item does
+    told[name] = set(re.findall(r'`(\w+)`', fields)) | (
+        set(schemas[base[1]]['properties']) - {'database'} if base else set())
 
 count = 0
 

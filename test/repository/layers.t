@@ -7,7 +7,9 @@ import re
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 SRC = TOP / 'src'
 # A layer may include those before it. src/hooks.cpp connects all of them to the server.
-LAYERS = ['core', 'pg', 'session', 'catalog', 'events', 'log', 'guard', 'fire', 'work', 'observe', 'ddl', 'packs']
+LAYERS = [
+    'core', 'pg', 'session', 'catalog', 'events', 'log', 'guard', 'fire', 'placement', 'work', 'observe', 'ddl', 'packs'
+]
 PACKS = re.compile(r'\bpawl_(?:dag|bulk|saga|api)\b|\bpacks/')
 
 

@@ -10,7 +10,7 @@ FILE, CPP_FUNCTION, SQL_FUNCTION, SHORT = 400, 60, 80, 40
 SUFFIXES = {'.awk', '.c', '.cpp', '.css', '.def', '.h', '.hpp', '.mk', '.mmd', '.pl', '.pm', '.psql', '.py', '.sh'}
 SUFFIXES |= {'.spec', '.sql', '.t', '.ts', '.tsx', ''}
 # Files and functions that are longer, and why.
-LONGER_FILES = {}
+LONGER_FILES = {'sql/pawl/privileges': 'a table: a line for each function'}
 LONGER_FUNCTIONS = {
     ('client/cli/bulk_submit.cpp', 'add_bulk_submit'): 'the options of one command, a line each',
     ('client/daemon/settings.cpp', 'settings_table'): 'a table: a line for each setting',
@@ -34,11 +34,12 @@ SHORT_FILES = {
     'sql/pawl_bulk/schema.sql': 'comes first', 'sql/pawl_dag/grants.sql': 'comes last',
     'sql/pawl_dag/schema.sql': 'comes first', 'sql/pawl_dag/step_rights.sql': ONE_CONCERN,
     'sql/pawl_saga/grants.sql': 'comes last', 'sql/pawl_saga/schema.sql': 'comes first',
+    'sql/pawl_bulk/placement.sql': ONE_CONCERN, 'sql/pawl_dag/placement.sql': ONE_CONCERN,
+    'sql/pawl_move/grants.sql': 'comes last',
     'sql/pawl_saga/lifecycles.sql': 'make puts the diagrams into it',
-    'client/daemon/notify.cpp': ONE_CONCERN, 'client/http/request.cpp': ONE_CONCERN,
+    'client/daemon/notify.cpp': ONE_CONCERN,
     'client/http/streamed.cpp': ONE_CONCERN, 'client/lib/trace.cpp': 'a public header of its own',
-    'client/worker/heartbeat.cpp': ONE_CONCERN, 'src/catalog/version.cpp': ONE_CONCERN,
-    'src/core/concurrency.cpp': 'compiler and linter share it', 'src/guard/intent.cpp': ONE_CONCERN,
+    'src/catalog/version.cpp': ONE_CONCERN, 'src/core/concurrency.cpp': 'compiler and linter share it',
     'src/packs/bulk/validation.cpp': ONE_CONCERN, 'src/pg/uuid_v7.cpp': ONE_CONCERN,
     'src/session/rights.cpp': ONE_CONCERN,
 }
@@ -128,7 +129,7 @@ def code_lines(path):
     return sum(1 for line in text.splitlines() if line.strip() and not line.strip().startswith(('#', '//')))
 
 
-CLIENTS = {'client/python/pawl': 800, 'client/typescript/src': 800}
+CLIENTS = {'client/python/pawl': 950, 'client/typescript/src': 950}
 CLIENT_LINES = {folder: sum(code_lines(path) for path in (TOP / folder).iterdir() if path.suffix in ('.py', '.ts'))
                 for folder in CLIENTS}
 lengths = {name: len(text.splitlines()) for name, text in sources.items()}

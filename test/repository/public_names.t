@@ -15,7 +15,7 @@ private() {
     grep -rnoE '\bpawl(_[a-z]+)?\._[a-z_]+' --include='*.sql' --include='*.cpp' --include='*.hpp' --include='*.ts' \
         "$@" | grep -vE ":$extension\._"
 }
-for extension in pawl_dag pawl_bulk pawl_saga pawl_api pawl_test; do
+for extension in pawl_dag pawl_bulk pawl_saga pawl_api pawl_test pawl_move; do
     none "$extension calls nothing private of another extension" "$(private "$extension" "sql/$extension")"
 done
 none "pawl calls nothing of the packs" \

@@ -59,4 +59,28 @@ is_deeply($found{condition}, undef, 'no trigger condition reads a setting');
 is_deeply($found{depth}, undef, 'nothing asks how deep triggers are nested');
 is_deeply(\%depth_is_harmless, {}, 'but where it is harmless, and nothing else is named so');
 is_deeply([ sort keys %{ $found{settings} } ], [ sort keys %setting_is_harmless ], 'a mark of a pack is no setting');
+
+# SQL that the library runs has the rights of the session's role, unless the library takes those of an owner: a function
+# that is granted to no role then fails for every role but superusers.
+my %runs_as_owner = map { $_ => 1 } qw(pawl._adopt pawl._adopt_missing pawl._distribution_checks
+	pawl._distribution_steps pawl._newly_distributed pawl._prepare_spread pawl._redact_plan pawl_saga._is_decided);
+my (%granted, %called);
+for my $path (glob('sql/*/privileges'))
+{
+	my ($extension) = $path =~ m{^sql/(\w+)/};
+	open(my $in, '<', $path) or die "$path: $!";
+	/^(\w+)\s+\w/ and $granted{"$extension.$1"} = 1 while <$in>;
+}
+for my $path (grep { /\.cpp$/ } @files)
+{
+	open(my $in, '<', $path) or die "$path: $!";
+	for (grep { !m{^\s*//} && !/is an event trigger function/ } <$in>)
+	{
+		$called{$1} = $path while /"[^"]*\b(pawl\w*\._\w+)\(/g;
+	}
+}
+cmp_ok(scalar keys %called, '>', 20, 'the library runs functions of ours');
+is_deeply([ map { "$called{$_}: $_" } grep { !$granted{$_} && !$runs_as_owner{$_} } sort keys %called ], [],
+	'and those that it runs as the session are granted to roles');
+is_deeply([ grep { $granted{$_} || !$called{$_} } sort keys %runs_as_owner ], [], 'and nothing else is named so');
 done_testing();

@@ -4,22 +4,12 @@
 use strict;
 use warnings;
 use FindBin;
-use File::Copy 'copy';
 use lib $FindBin::Bin;
+use OlderVersion;
 use PawlTest;
 use Test::More;
 
-my $folder = PostgreSQL::Test::Utils::tempdir();
-my $top = "$FindBin::Bin/../..";
-my ($install_path, $extensions) = copy_of_installation("$folder/root");
-system('perl', "$top/test/upgrade/older.pl", "$extensions/pawl--0.1.0.sql", $folder) == 0 or die 'older.pl failed';
-my $parts = join ' ', map { "'$top/sql/pawl/$_'" } grep { /\S/ } map { s/ *#.*//r =~ s/\n//r }
-	do { open(my $in, '<', "$top/sql/pawl/load_order") or die $!; <$in> };
-system("{ cat '$folder/by_hand.sql'; awk -f '$top/extension/update.awk' $parts; awk -v extension=pawl -f "
-	. "'$top/extension/privileges.awk' '$top/sql/pawl/privileges'; } >'$folder/pawl--0.0.9--0.1.0.sql'") == 0 or die;
-copy("$folder/$_", "$extensions/$_") or die "$_: $!" for 'pawl--0.0.9.sql', 'pawl--0.0.9--0.1.0.sql';
-
-my $node = new_cluster('main', bare => 1, install_path => $install_path);
+my $node = new_cluster('main', bare => 1, install_path => installation_with_older_version());
 my $newest = one($node, q(select default_version from pg_available_extensions where name = 'pawl'));
 
 # Everything of the extension, one line each, in an order that does not depend on OIDs.

@@ -114,7 +114,7 @@ is(gauge('pawl_dag_dead_letters'), '0', 'no dead letters');
 # A drain: what runs is finished, what only waits is given back.
 define_template($node,
 	qq({"name": "slow", "steps": [{"name": "s", "handler": "sleep", "handler_options": {"seconds": 700}, $retry}]}));
-start_tasks($node, 'slow', 8);
+start_tasks($node, 'slow', 40);
 my $worker = begin_program($node, 'example_worker', 'default', 2, 0.001, 60000);
 ok($node->poll_query_until('postgres', "select count(*) >= 3 from pawl_dag.steps where state = 'in_progress'"),
 	'a worker has more than it runs');

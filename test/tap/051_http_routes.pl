@@ -54,7 +54,7 @@ my %query = (history => "?relation=pawl_dag.tasks&key=$path{task}",
 my %body = (fire => { relation => 'pawl_dag.tasks', key => $path{task}, event => 'Cancel' },
 	start_task => { name => 'order' }, start_flow => { name => 'trip' }, post_job => { name => 'x' },
 	retry_bulk_rows => { rowNumbers => [1] }, check_diagram => { diagram => "stateDiagram-v2\n[*] --> a" },
-	map { ($_ => { action => 'retry', filter => {} }) } qw(act_on_tasks act_on_dlq act_on_bulks));
+	map { ($_ => { action => 'retry', filter => {} }) } qw(act_on_tasks act_on_dlq act_on_bulks act_on_bulk_rows));
 
 my ($routes, @wrong, %named) = (0);
 for my $template (sort keys %{ $document->{paths} })

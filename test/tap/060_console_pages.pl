@@ -112,6 +112,11 @@ page('#/machines/pawl_dag.task');
 $browser->find('.mermaid svg g.node');
 ok($browser->sees('blocked by failures'), 'the machine of tasks is drawn too');
 ok($browser->sees('Slowest states'), 'with its slowest states');
+$browser->find('.mermaid g.live');
+is_deeply($browser->run('const s = getComputedStyle; return [...document.querySelectorAll("g.live")].filter(g => '
+	. 's(g.querySelector("rect")).fill !== s(document.querySelector(".tool[aria-pressed=true]")).borderTopColor '
+	. '|| s(g.querySelector("rect")).fill === s(g.querySelector("text")).fill).map(g => g.textContent)'), [],
+	'the counts can be read, whatever colour a state has');
 picture('machine_of_tasks');
 
 # A timeline

@@ -95,8 +95,9 @@ my %known = (task => $task->{task_uuid}, step => $task->{workflow_steps}[0]{step
 	'reset_flow.flow' => $good, 'run_flow.flow' => $good, 'resolve_atom.flow' => $stuck[0],
 	'retry_revert.flow' => $stuck[1], 'resolve_atom.atom' => 'a', 'retry_revert.atom' => 'a',
 	'cancel_task.task' => $fresh[0], 'fire.key' => $fresh[1],
+	'act_on_bulk_rows.rows' => [1],
 	# either ids or a filter
-	without => [ map { ("act_on_$_.filter", "act_on_$_.cursor") } qw(tasks dlq bulks) ],
+	without => [ map { ("act_on_$_.filter", "act_on_$_.cursor") } qw(tasks dlq bulks bulk_rows) ],
 	order =>
 	[ qw(signal_bulk fail_signal_bulk pause_bulk resume_bulk retry_bulk_rows retry_bulk cancel_bulk suspend_flow
 		resume_flow reset_flow run_flow resolve_atom retry_revert cancel_step complete_step resolve_step retry_step

@@ -25,7 +25,7 @@ my ($out, $err) = ('', '');
 my $demo = do {
 	local %ENV = (%ENV, PGHOST => $node->host, PGPORT => $node->port, PGUSER => one($node, 'select current_user'),
 		STAY => 1, PAWL_DEMO_NUMBERS => 40_000_000, PAWL_OUI => "$folder/oui.csv", PAWL_DEMO_MICROSECONDS => 800,
-		PAWL_DEMO_MILLISECONDS => 40, PAWL_DEMO_SECONDS => 4,
+		PAWL_DEMO_MILLISECONDS => 40, PAWL_DEMO_SECONDS => 8,
 		PAWL_WORKFLOWS => PostgreSQL::Test::Utils::tempdir());
 	delete $ENV{PGDATABASE};
 	IPC::Run::start([ 'setsid', "$FindBin::Bin/../../examples/demo", 2, 3, 4, 5 ], '<', \'', '>', \$out, '2>', \$err,

@@ -84,8 +84,8 @@ ok($browser->sees('No task matches these filters'), 'and says that there is noth
 $browser->run('location.hash = arguments[0]', '#/flows?name=rare');
 ok($browser->sees('rare', 'tbody'), 'of flows as well');
 
-$node->safe_psql('postgres', q{alter database postgres reset pawl_api.look_for_ms; select pg_terminate_backend(pid)
-	from pg_stat_activity where usename = 'pawl_authenticator'});
+$node->safe_psql('postgres', q{alter database postgres set pawl_api.look_for_ms = '60000';
+	select pg_terminate_backend(pid) from pg_stat_activity where usename = 'pawl_authenticator'});
 wait_until(sub { ask('GET', '/v1/session', token => $token)->{status} == 200 }, 'the API to be back');
 is(scalar(@{ ask('GET', '/v1/tasks?limit=10&state=cancelled', token => $token)->{json}{items} }), 4,
 	'with time to look, one page is enough');

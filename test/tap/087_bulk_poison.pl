@@ -9,6 +9,7 @@ use PawlPrograms;
 use Test::More;
 
 my $node = new_cluster('main', conf => 'max_connections = 60', with => [ 'pawl_bulk' ]);
+endless($node);
 $node->safe_psql('postgres', <<'SQL');
 create table public.done_with (operation uuid, row_number bigint, step text);
 create table public.kept (id int unique deferrable initially deferred);
@@ -17,13 +18,13 @@ create function public.fine(operation uuid, metadata jsonb, row_numbers bigint[]
     returns table (row_number bigint, message text) language sql as
     $$ insert into public.done_with select fine.operation, n, 'fine' from unnest(row_numbers) n;
             select null::bigint, null::text where false $$;
--- A row of {"is": "slow"} sleeps, of "deadly" ends the session, of "late" fails at the commit.
+-- A row of {"is": "slow"} never ends, of "deadly" ends the session, of "late" fails at the commit.
 create function public.touchy(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[])
     returns table (row_number bigint, message text) language plpgsql as $$
 declare r jsonb;
 begin
     foreach r in array rows loop
-        if r ->> 'is' = 'slow' then perform pg_sleep(600); end if;
+        if r ->> 'is' = 'slow' then perform public.endless(); end if;
         if r ->> 'is' = 'deadly' then perform pg_terminate_backend(pg_backend_pid()); perform pg_sleep(600); end if;
         if r ->> 'is' = 'late' then insert into public.kept values (1); end if;
     end loop;
@@ -51,7 +52,7 @@ sub turn
 	for my $statement ('select from pawl_bulk.advance()', q{call pawl_bulk.work_sql_rows(5000, '100 ms')},
 		'select from pawl.fire_due()')
 	{
-		my ($state) = sqlstate_of($node, "set statement_timeout = '400 ms'; $statement;");
+		my ($state) = sqlstate_of($node, "set statement_timeout = '1 min'; $statement;");
 		$met{$state}++ if $state;
 	}
 	$node->safe_psql('postgres', q{update pawl_bulk.work set due = clock_timestamp()
@@ -117,7 +118,7 @@ create table public.told (key text);
 create function public.tell(notice jsonb) returns void
     language sql as $$ insert into public.told values (notice ->> 'key') $$;
 create function public.tell_slowly(notice jsonb) returns void
-    language plpgsql as $$ begin perform pg_sleep(600); end $$;
+    language sql as $$ select public.endless() $$;
 create function public.tell_deadly(notice jsonb) returns void
     language plpgsql as $$ begin perform pg_terminate_backend(pg_backend_pid()); perform pg_sleep(600); end $$;
 select pawl_bulk.cancel(operation) from pawl_bulk.submit('first', rows => '[]',
@@ -127,7 +128,7 @@ select pawl_bulk.cancel(operation) from pawl_bulk.submit('first', rows => '[]',
 update pawl_bulk.notices set max_tries = 2;
 SQL
 wait_until(sub {
-	sqlstate_of($node, "set statement_timeout = '400 ms'; $_;")
+	sqlstate_of($node, "set statement_timeout = '1 min'; $_;")
 		for q{call pawl_bulk.work_sql_notices(10, '50 ms')}, 'select from pawl.reap()', 'select from pawl.fire_due()';
 	$node->safe_psql('postgres', q{update pawl_bulk.notices set due = clock_timestamp() where due is not null});
 	one($node, q{select count(*) from pawl_bulk.notices where ended_at is null and state <> 'failed'}) == 0

@@ -85,7 +85,7 @@ create trigger early after update on jobs for each row execute function early();
 SQL
 # Steps that take longer than their lease: they live by heartbeats.
 define_template($node,
-	'{"name": "long", "steps": [{"name": "a", "handler": "sleep", "handler_options": {"seconds": 1500}}, '
+	'{"name": "long", "steps": [{"name": "a", "handler": "sleep", "handler_options": {"seconds": 3500}}, '
 	  . '{"name": "b", "handler": "sleep", "handler_options": {"seconds": 1}, "dependencies": ["a"]}]}');
 
 my $round = 0;
@@ -120,7 +120,7 @@ insert into jobs (payload) select jsonb_build_object('n', g) from generate_serie
 SQL
 	start_long(6);
 	my $daemon = begin_off($off, 'pawld', '--log-format', 'json', '--longest-poll-ms', 200);
-	my $worker = begin_off($off, 'example_worker', 'default', 8, 0.001, 600);
+	my $worker = begin_off($off, 'example_worker', 'default', 8, 0.001, 2000);
 	my $jobs = begin_off($off, 'example_table_worker');
 	ok($node->poll_query_until('postgres',
 		"select count(*) = 2 from parcels where (id, state) in (('$off lost', 'ready'), ('$off due', 'rung'))"),
@@ -152,7 +152,7 @@ SQL
 my $clock = PostgreSQL::Test::Utils::tempdir . '/clock';
 set_clock($clock, 0);
 my $daemon = begin_off($clock, 'pawld', '--log-format', 'json', '--longest-poll-ms', 200);
-my $worker = begin_off($clock, 'example_worker', 'default', 8, 0.001, 600);
+my $worker = begin_off($clock, 'example_worker', 'default', 8, 0.001, 2000);
 for my $off (600, -600, 0)
 {
 	start_long(4);

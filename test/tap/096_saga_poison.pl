@@ -9,6 +9,7 @@ use PawlPrograms;
 use Test::More;
 
 my $node = new_cluster('main', conf => 'max_connections = 60', with => [ 'pawl_saga' ]);
+endless($node);
 $node->safe_psql('postgres', <<'SQL');
 create table public.called (what text);
 create table public.kept (id int unique deferrable initially deferred);
@@ -18,7 +19,8 @@ create function public.good(a jsonb) returns jsonb
 create function public.undo(a jsonb, was jsonb) returns jsonb
     language sql as $$ insert into public.called values ('undone'); select '1'::jsonb $$;
 create function public.slow(a jsonb) returns jsonb
-    language plpgsql as $$ begin insert into public.called values ('slow'); perform pg_sleep(600); return '1'; end $$;
+    language plpgsql as
+    $$ begin insert into public.called values ('slow'); perform public.endless(); return '1'; end $$;
 create function public.deadly(a jsonb) returns jsonb language plpgsql as
     $$ begin insert into public.called
         values ('deadly'); perform pg_terminate_backend(pg_backend_pid()); perform pg_sleep(600); return '1'; end $$;
@@ -43,7 +45,7 @@ sub turn
 {
 	for my $statement (@_)
 	{
-		my ($state) = sqlstate_of($node, "set statement_timeout = '1 s'; $statement;");
+		my ($state) = sqlstate_of($node, "set statement_timeout = '1 min'; $statement;");
 		$met{$state}++ if defined $state;
 	}
 	return;
@@ -92,7 +94,7 @@ rejected($node, 'call pawl_saga.work_sql_tasks(0)', '22023', 'nor for no task');
 rejected($node, "set role pawl_reader; $duties[0];", '42501', 'nor for readers');
 
 # pawld sees it in the same way.
-$node->safe_psql('postgres', q{alter system set statement_timeout = '1 s'; select pg_reload_conf()});
+$node->safe_psql('postgres', q{alter system set statement_timeout = '1 min'; select pg_reload_conf()});
 begin($_, 2) for qw(deadly slow);
 begin('good', 20);
 my $daemon = begin_program($node, 'pawld', '--longest-poll-ms', 100, '--sql-workers', 1);

@@ -118,7 +118,7 @@ sub storm
 		cmp_ok($at{ $marks[-1] }{$what} - $at{ $marks[-2] }{$what}, '<', $bound,
 			"$what does not grow with the kills (@kb)");
 	}
-	is(ask('GET', '/readyz')->{status}, 200, 'pawld is connected') or diag($api->{run}{err});
+	becomes(sub { ask('GET', '/readyz')->{status} }, 200, 'pawld is connected again') or diag($api->{run}{err});
 	is(end_program($program{worker}, 'TERM'), 0, 'the worker ends well');
 	is(end_program($api->{run}, 'TERM'), 0, 'pawld ends well');
 	no_crash($node);

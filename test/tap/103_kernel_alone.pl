@@ -15,8 +15,8 @@ my $folder = PostgreSQL::Test::Utils::tempdir();
 system(qq{
 	mkdir -p '$folder/tree/src' '$folder/tree/sql/upgrades' '$folder/tree/build/module' &&
 	cp -a '$top'/src/. '$folder/tree/src/' && rm -r '$folder/tree/src/packs' &&
-	cp -a '$top/sql/pawl' '$top/sql/pawl_test' '$folder/tree/sql/' &&
-	cp -a '$top/extension' '$folder/tree/' && rm '$folder'/tree/extension/pawl_[!t]*.control &&
+	cp -a '$top/sql/pawl' '$top/sql/pawl_test' '$top/sql/pawl_move' '$folder/tree/sql/' &&
+	cp -a '$top/extension' '$folder/tree/' && rm '$folder'/tree/extension/pawl_[!mt]*.control &&
 	cp -a '$top'/build/module/. '$folder/tree/build/module/' &&
 	rm -rf '$folder/tree/build/module/obj/src/packs' '$folder/tree/build/module/pawl.so'
 }) == 0 or die 'cannot copy the tree';
@@ -26,8 +26,8 @@ my @make = ('make', '-s', '-C', "$folder/tree/build/module", '-f', '../../extens
 	"PG_CONFIG=$install_path/bin/pg_config", 'PACKS=');
 command_ok([ @make, 'all' ], 'the kernel is built without the packs');
 command_ok([ @make, 'install' ], 'and installed');
-is(join(' ', sort map { s{.*/}{}r } glob("$extensions/pawl*.control")), 'pawl.control pawl_test.control',
-	'there are the kernel and its assertions');
+is(join(' ', sort map { s{.*/}{}r } glob("$extensions/pawl*.control")),
+	'pawl.control pawl_move.control pawl_test.control', 'there are the kernel and the extensions that need no pack');
 
 my $node = new_cluster('main', install_path => $install_path);
 $node->safe_psql('postgres', fixture('enforced.sql'));

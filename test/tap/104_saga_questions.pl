@@ -9,6 +9,7 @@ use PawlPrograms;
 use Test::More;
 
 my $node = new_cluster('main', conf => 'max_connections = 60', with => [ 'pawl_saga' ]);
+endless($node);
 $node->safe_psql('postgres', <<'SQL');
 create table public.kept (id int unique deferrable initially deferred);
 insert into public.kept values (1);
@@ -19,7 +20,7 @@ begin
     insert into public.called values (what);
     case what
         when 'deadly' then perform pg_terminate_backend(pg_backend_pid()); perform pg_sleep(600);
-        when 'slow' then perform pg_sleep(600);
+        when 'slow' then perform public.endless();
         when 'late' then insert into public.kept values (1);
         when 'shutdown' then raise exception 'no shutdown' using errcode = '57P01';
         when 'asserts' then assert false, 'never so';
@@ -99,7 +100,7 @@ sub meet
 	my ($duties, %how) = @_;
 	my ($out, $error) = ('', '');
 	my $at = join "\n", map { "\\echo at $_->[0]\n\\warn at $_->[0]\n$_->[1];" } @$duties;
-	$node->psql('postgres', "set statement_timeout = '$how{timeout}';\nset client_min_messages = error;\n$at",
+	$node->psql('postgres', "set statement_timeout = '1 min';\nset client_min_messages = error;\n$at",
 		stdout => \$out, stderr => \$error, on_error_stop => 0, extra_params => [ '-U', $how{role}, '-v',
 			'VERBOSITY=sqlstate' ]);
 	my $where = '';
@@ -133,10 +134,9 @@ my @duties = (
 my $work = [ work => q{call pawl_saga.work_sql_tasks(100, '200 ms')} ];
 sub turn
 {
-	my (%how) = (role => 'postgres', timeout => '1 min', only => '', @_);
+	my (%how) = (role => 'postgres', only => '', @_);
 	meet([ grep { $how{only} eq '' || $how{only} eq $_->[0] } @duties ], %how) if $how{only} ne 'work';
-	my @waits = (timeout => '300 ms', role => $how{asker} // 'postgres');
-	if ($how{only} eq '' || $how{only} eq 'work') { meet([$work], @waits) for 1 .. 4 }
+	if ($how{only} eq '' || $how{only} eq 'work') { meet([$work], role => $how{asker} // 'postgres') for 1 .. 4 }
 	return;
 }
 sub hurry { $node->safe_psql('postgres', 'update pawl_saga.set_aside set due_at = clock_timestamp()'); return }
@@ -269,7 +269,7 @@ is(one($node, q{select losses || ' ' || (select count(*) from pawl_saga.set_asid
 is(one($node, 'select pg_cancel_backend(session) from pawl_saga.questions'), 't', 'it is cancelled');
 $node->poll_query_until('postgres', q{select a.state = 'idle' from pawl_saga.questions q
 	join pg_stat_activity a on a.pid = q.session}) or die 'it is not cancelled';
-turn(only => 'work');
+meet([$work], role => 'postgres');
 is(one($node, 'select losses from pawl_saga.questions'), 1, 'that counts once, when its lease is over');
 $run->{run}->kill_kill;
 $node->safe_psql('postgres', q{delete from pawl_saga.flows where name = 'run slow'});

@@ -98,11 +98,14 @@ sub begin
 	return $proxy ? begin_through($proxy, $node, @command) : begin_program($node, @command);
 }
 
+# Waits until the worker has some. A look takes less than the duties, during which jobs can end.
 sub works
 {
+	my $owned = sub { one($node, $source->{owned}) > 0 };
 	return wait_until(sub {
+		return 1 if $owned->();
 		$node->safe_psql('postgres', $source->{duties});
-		one($node, $source->{owned}) > 0 }, 'jobs at work');
+		return $owned->() }, 'jobs at work');
 }
 
 my %accident = (

@@ -18,7 +18,9 @@ $node->safe_psql('postgres', q{
 	select count(*) from pawl_dag.start_tasks('idle', array_fill('{}'::jsonb, array[300]));
 	select count(*) from pawl_dag.start_tasks('stuck', array_fill('{}'::jsonb, array[3]));
 	select pawl_bulk.define('{"name": "import", "steps": [{"name": "one", "handler": "shop.one"}]}');
-	select operation from pawl_bulk.submit('import', rows => '[{"id": 1}]')});
+	select operation from pawl_bulk.submit('import', rows => '[{"id": 1}]');
+	select pawl_bulk.define('{"name": "signed", "is_retryable": true, "track_row_data": true, "steps": [{"name": "ask",
+		"kind": "signal", "handler": "none", "timeout": "1 day", "signal_key": "go-{row}"}]}')});
 my $api = begin_api($node);
 my $kept = one($node, q{select min(task_uuid::text) from pawl_dag.tasks where name = 'idle'});
 $node->safe_psql('postgres', qq{create function keep() returns trigger language plpgsql as \$\$ begin
@@ -125,6 +127,58 @@ $browser->click('.ticked button', 'Retry');
 ok($browser->sees('Nothing would change', 'dialog') && $browser->sees('not CompletedWithErrors', 'dialog'),
 	'an operation that cannot be retried says why');
 $browser->press('Escape');
+closed();
+
+# Rows of an operation
+my $signed = one($node, q{select operation from pawl_bulk.submit('signed',
+	rows => (select jsonb_agg(jsonb_build_object('id', g)) from generate_series(1, 6) g))});
+ok($node->poll_query_until('postgres', "select count(*) = 6 from pawl_bulk.work where operation = '$signed' "
+	. "and kind = 'signal'"), 'rows wait for a signal');
+sub rows_that
+{
+	my ($condition) = @_;
+	return one($node, "select string_agg(row_number::text, ' ' order by row_number) from pawl_bulk.latest_records "
+		. "where operation = '$signed' and $condition") // '';
+}
+page("#/bulks/$signed");
+$browser->click('td.tick input[aria-label="Tick 1"]');
+$browser->click('td.tick input[aria-label="Tick 2"]');
+ok($browser->sees('2 rows', '.ticked'), 'rows of an operation are ticked');
+$browser->each_look(sub {
+	my ($theme, $width) = @_;
+	is(join("\n", $browser->inaccessible), '', "rows with ticks are accessible, $theme and $width wide");
+	cmp_ok($browser->run('return document.documentElement.scrollWidth'), '<=', $width, 'and not cut off');
+	picture("rows_${theme}_$width");
+});
+$browser->click('.ticked button', 'Fail');
+ok($browser->sees('2 will change', 'dialog'), 'a dry run says how many would fail');
+is(rows_that("state = 'Failed'"), '', 'and fails none');
+$browser->type('dialog input[name=reason]', 'no answer');
+$browser->click('dialog button[type=submit]');
+ok($browser->sees('Done.', 'dialog'), 'the signals are sent');
+is(rows_that("state = 'Failed' and error_message = 'no answer'"), '1 2', 'to the ticked rows, and no others');
+$browser->click('dialog .buttons button', 'Close');
+closed();
+page("#/bulks/$signed?state=WaitingForCompletion");
+$browser->click('.ticked button', 'choose all');
+$browser->click('.ticked button', 'Complete');
+ok($browser->sees('4 will change', 'dialog'), 'all that match are completed');
+$browser->click('dialog button[type=submit]');
+ok($browser->sees('Done.', 'dialog'), 'by one action');
+$browser->click('dialog .buttons button', 'Close');
+closed();
+ok($browser->sees('completed with errors', 'h1'), 'so the operation ends');
+page("#/bulks/$signed");
+$browser->click('td.tick input[aria-label="Tick 2"]');
+$browser->click('td.tick input[aria-label="Tick 3"]');
+$browser->click('.ticked button', 'Retry');
+ok($browser->sees('1 will change', 'dialog') && $browser->sees('it has not failed', 'dialog'),
+	'a row that has not failed stays as it is, and says so');
+picture('rows_retry');
+$browser->click('dialog button[type=submit]');
+ok($browser->sees('Done.', 'dialog'), 'the other one is retried');
+is(rows_that("state not in ('Completed', 'Failed')"), '2', 'and no other row');
+$browser->click('dialog .buttons button', 'Close');
 closed();
 $browser->each_look(sub {
 	my ($theme, $width) = @_;

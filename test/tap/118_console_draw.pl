@@ -1,4 +1,5 @@
-# A lifecycle drawn beside its text in the console: the diagram and the findings follow what is typed.
+# A lifecycle drawn beside its text in the console: the diagram and the findings follow what is typed. A large machine
+# opens so that it can be read.
 use strict;
 use warnings;
 use FindBin;
@@ -32,6 +33,7 @@ is(one($node, 'select count(*) from pawl.machine'), 1, 'nothing is defined');
 my $browser = Browser->new;
 my $whole = 0;
 END { local ($?, $@); diag($browser->tells) if $browser && !$whole }
+sub page { my ($path) = @_; $browser->run('location.hash = arguments[0]', $path); return }
 sub picture { my ($name) = @_; $browser->picture("$ENV{TESTDIR}/pictures/draw_$name.png"); return }
 mkdir "$ENV{TESTDIR}/pictures";
 $browser->go("http://127.0.0.1:$api->{port}/console/");
@@ -78,5 +80,41 @@ $browser->each_look(sub {
 	picture("${theme}_$width");
 });
 is(one($node, 'select count(*) from pawl.machine'), 1, 'still nothing is defined');
+
+# A large machine: it opens where it starts, so that it can be read; the whole is there on request
+$node->safe_psql('postgres', q{select pawl.define('large', (select 'stateDiagram-v2' || E'\n[*] --> s0_0\n'
+	|| string_agg(format('s%s_%s --> s%s_%s : step %s %s', d, n, d + 1, m, n, m), E'\n') || E'\ns12_0 --> [*]'
+	from generate_series(0, 11) d, generate_series(0, 4) n, generate_series(0, 4) m
+	where abs(n - m) < 2 and (d > 0 or n = 0)))});
+page('#/machines/large');
+$browser->find('.mermaid svg g.node');
+my $placed = 'const g = document.querySelector(".graph").getBoundingClientRect(), s = document.querySelector('
+	. '".mermaid g.node[id*=root_start]").getBoundingClientRect(); return s.left >= g.left && s.right <= g.right && '
+	. 's.top >= g.top && s.bottom <= g.bottom';
+sub percent { return $browser->text('.tools output') =~ /(\d+)/ ? $1 : 0 }
+is(percent(), 80, 'a large machine opens at a scale at which it can be read');
+ok($browser->run($placed), 'at the place where it starts');
+picture('large');
+$browser->click('.tool', 'Fit');
+cmp_ok(percent(), '<', 70, 'and is shown whole on request');
+is_deeply($browser->run('const g = document.querySelector(".graph"); return [g.scrollWidth <= g.clientWidth, '
+	. 'g.scrollHeight <= innerHeight]'), [ JSON::PP::true, JSON::PP::true ], 'without a part that is cut off');
+picture('large_whole');
+$browser->click('.tool', 'Read');
+is(percent(), 80, 'and can be read again');
+
+# In Draw it stays where one looks while one types
+page('#/draw?machine=large');
+wait_until(sub { $browser->run('return document.querySelector("textarea").value') =~ /s11_4/ }, 'the large machine');
+wait_until(sub { percent() == 80 }, 'its picture');
+$browser->run('const g = document.querySelector(".graph"); g.scrollTop = g.scrollHeight / 2; g.scrollLeft = 0');
+my $seen = 'const g = document.querySelector(".graph"); return Math.round(g.scrollTop / g.scrollHeight * 20)';
+my $looked = $browser->run($seen);
+cmp_ok($looked, '>', 2, 'one looks at the middle of the picture');
+$browser->run('const t = document.querySelector("textarea"), at = t.value.indexOf("\n") + 1; t.focus(); '
+	. 't.setSelectionRange(at, at)');
+$browser->press(split(//, '    [*] --> begun : begin'), 'Enter');
+ok($browser->sees('begun', '.mermaid'), 'the picture has what was typed');
+is($browser->run($seen), $looked, 'and one still looks at the same place');
 $whole = 1;
 done_testing();

@@ -211,11 +211,14 @@ sub sees
 
 sub log_of { my ($self, $kind) = @_; return @{ $self->call('POST', '/se/log', { type => $kind }) } }
 
+# The whole page, also what is below the window; of a dialog the window, because it stands in it.
 sub picture
 {
 	my ($self, $file) = @_;
 	open(my $out, '>:raw', $file) or die "$file: $!";
-	print $out decode_base64($self->call('GET', '/screenshot'));
+	my $page = $self->devtools('Page.captureScreenshot', format => 'png', captureBeyondViewport =>
+		$self->all('dialog[open]') ? JSON::PP::false : JSON::PP::true);
+	print $out decode_base64($page->{data});
 	close $out or die "$file: $!";
 	return;
 }

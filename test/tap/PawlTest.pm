@@ -15,7 +15,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(new_cluster copy_of_installation one tried asked is_ready sqlstate_of rejected accepted sound
-    no_crash fixture wait_until becomes kill_server server_life killed_standing);
+    no_crash fixture endless wait_until becomes kill_server server_life killed_standing);
 
 # Every query of a background session told to the reader is too much to read.
 {
@@ -108,6 +108,9 @@ sub copy_of_installation
 	return ("$to$path", "$sharedir/extension", "$libdir/pawl.so");
 }
 
+# The databases whose sessions stay: a test that drops none can add its own.
+our %stays = (postgres => 1);
+
 # What a query prints. A SELECT is asked in a session that stays, so it must leave no trace in its session.
 sub one
 {
@@ -117,7 +120,7 @@ sub one
 	# a session that was there before may have lost its server
 	for (1 .. 2)
 	{
-		my $session = KeptSession->of($node->connstr('postgres'));
+		my $session = KeptSession->of($node->connstr($database // 'postgres'));
 		my $begun = $session->{asked} == 0;
 		($answered, $out, $err) = $session->ask($query);
 		return $out if $answered;
@@ -130,7 +133,7 @@ sub one
 sub kept
 {
 	my ($query, $database) = @_;
-	return ($database // 'postgres') eq 'postgres'
+	return $stays{ $database // 'postgres' }
 		&& $query =~ /^\s*select\b[^;]*;?\s*\z/i
 		&& $query !~ /advisory|set_config|backend_pid|pg_stat_activity|current_setting|listen|dblink|terminate/;
 }
@@ -246,12 +249,25 @@ sub becomes
 	return is($seen, $expected, $name);
 }
 
+# Makes public.endless(), a function that ends as by statement_timeout where there is one, but at once: a slow machine
+# then cancels nothing beside it.
+sub endless
+{
+	my ($node) = @_;
+	$node->safe_psql('postgres', q{create function public.endless() returns void language plpgsql as $$
+		begin
+			if current_setting('statement_timeout') <> '0' then perform pg_cancel_backend(pg_backend_pid()); end if;
+			perform pg_sleep(600);
+		end $$});
+	return;
+}
+
 # Whether the server did it, and what psql said of it. A psql that finds no server ends before it has read the query,
 # and the write to it fails: no reason to die.
 sub tried
 {
 	my ($node, $query, $database) = @_;
-	return KeptSession->of($node->connstr('postgres'))->ask($query) if kept($query, $database);
+	return KeptSession->of($node->connstr($database // 'postgres'))->ask($query) if kept($query, $database);
 	my ($out, $err) = ('', '');
 	my $status = eval { $node->psql($database
 			// 'postgres', $query, stdout => \$out, stderr => \$err, on_error_die => 0) } // 1;

@@ -165,7 +165,8 @@ class Examples:
         return {
             p["name"]: self.of(operation, p["name"], p["schema"])
             for p in operation.within("query")
-            if p["required"] or (everything and p["name"] != "cursor")
+            # the database that it asks is the only one, and has no name
+            if p["required"] or (everything and p["name"] not in ("cursor", "database"))
         }
 
     def body(self, operation, everything):

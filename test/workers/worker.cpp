@@ -2,6 +2,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -93,6 +94,7 @@ int main(int argc, char** argv) try {
     if (source == "flows") return work_on_flows(lease, grace);
     pawl::WorkerSettings settings{
         .connection = {.application_name = "scenario"},
+        .placed = std::getenv("PAWL_PLACED") != nullptr,
         .threads = 4,
         .lease = lease,
         .grace = grace,
@@ -107,7 +109,10 @@ int main(int argc, char** argv) try {
                                         .permanent_failure_event = "give_up"};
     pawl::Worker worker(std::move(settings));
     const auto handler = [](const pawl::Job& job) {
-        return handle(job.context.at("kind").get<std::string>(), job.token == 1, job.stop);
+        const auto kind = job.context.at("kind").get<std::string>();
+        while (kind == "held" && !std::filesystem::exists(job.context.at("until").get<std::string>()))
+            std::this_thread::sleep_for(milliseconds(10));
+        return handle(kind, job.token == 1, job.stop);
     };
     worker.on("", handler).on("job", handler);
     return work(worker);

@@ -1,5 +1,6 @@
 // The worker of the scenarios in JavaScript, by the package of client/typescript that
 // PAWL_TYPESCRIPT names. See README.md.
+import { existsSync } from "node:fs";
 const pawl = await import(`${process.env.PAWL_TYPESCRIPT}/dist/index.js`);
 const [source, lease, grace] = process.argv.slice(2);
 const sources = {
@@ -11,6 +12,7 @@ const sources = {
 const worker = new pawl.Worker({
     connection: { application_name: "scenario" },
     source: sources[source](),
+    placed: "PAWL_PLACED" in process.env,
     lease: Number(lease),
     grace: Number(grace),
     longestPoll: 100,
@@ -29,6 +31,7 @@ worker.on("", async (job) => {
         return value;
     }
     if (kind === "slow") await after(500);
+    while (kind === "held" && !existsSync(job.context.until)) await after(10);
     if (kind === "hangs" && job.token === 1) {
         await new Promise((resolve) => job.stop.addEventListener("abort", resolve, { once: true }));
         throw new Error("was asked to stop");

@@ -16,6 +16,7 @@ sources = {
 worker = pawl.Worker(
     "application_name=scenario",
     sources[source](),
+    placed="PAWL_PLACED" in os.environ,
     threads=4,
     lease=lease,
     grace=grace,
@@ -39,6 +40,8 @@ def handle(job):
         return value
     if kind == "slow":
         time.sleep(0.5)
+    while kind == "held" and not os.path.exists(job.context["until"]):
+        time.sleep(0.01)
     if kind == "hangs" and job.token == 1:
         job.stop.wait(60)
         raise RuntimeError("was asked to stop")

@@ -7,6 +7,7 @@
 #include <pawl/errors.hpp>
 #include <pawl/flows.hpp>
 #include <pawl/messages.hpp>
+#include <pawl/placements.hpp>
 #include <pawl/row_worker.hpp>
 #include <pawl/saga.hpp>
 #include <pawl/saga_worker.hpp>

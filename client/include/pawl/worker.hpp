@@ -107,6 +107,10 @@ struct WorkerSettings {
     /// The queue to claim from: a namespace of pawl_dag, or a queue of the job table.
     std::string queue = "default";
 
+    /// Whether the connection leads to one of several databases: then the worker connects to the one that its queue is
+    /// in, and follows it when it moves. For steps of pawl_dag.
+    bool placed = false;
+
     /// The table to work on. Default: the steps of pawl_dag.
     std::optional<JobTable> table = std::nullopt;
 

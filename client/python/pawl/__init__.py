@@ -13,6 +13,7 @@ from .errors import (
     NotAnInitialState,
     NotTheOwner,
     PermanentFailure,
+    PlacedElsewhere,
     RetryLater,
     TryAgain,
     UnknownObject,
@@ -20,6 +21,7 @@ from .errors import (
     is_transient,
     translated,
 )
+from .placements import Placements
 from .sources import FlowTasks, Job, OperationRows, Source, Steps, Table
 from .worker import Worker
 

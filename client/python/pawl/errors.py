@@ -64,6 +64,10 @@ class UnknownObject(Error):
     """PW008: unknown machine, state or event."""
 
 
+class PlacedElsewhere(Error):
+    """PW009: the namespace is placed in another database."""
+
+
 BY_SQLSTATE = {
     "PW001": NoSuchTransition,
     "PW002": NotAnInitialState,
@@ -73,6 +77,7 @@ BY_SQLSTATE = {
     "PW006": LogIsImmutable,
     "PW007": DefinitionError,
     "PW008": UnknownObject,
+    "PW009": PlacedElsewhere,
 }
 # As pawl.is_transient: the longest prefix that matches decides.
 TRANSIENT = dict.fromkeys(("08", "40", "40003", "53", "55P03", "57014", "57P"), True)

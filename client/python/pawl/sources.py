@@ -12,7 +12,7 @@ from typing import Any, Optional
 import psycopg
 
 from .calls import json_text
-from .errors import Error
+from .errors import Error, PlacedElsewhere, translated
 
 Connection = psycopg.Connection[Any]
 Key = tuple[str, int]  # of a job in flight: its key and its fencing token
@@ -70,6 +70,9 @@ class Source:
     def prepare(self, connection: Connection) -> None:
         """Looks at what it is to work on."""
 
+    def require_rows(self, connection: Connection) -> None:
+        """Raises PlacedElsewhere if it follows its queue, and the rows are not in this database."""
+
     def _jobs(self, connection: Connection, statement: str, **values: Any) -> list[Job]:
         jobs = []
         for row in connection.execute(statement, {"queue": self.queue, **values}):
@@ -95,8 +98,11 @@ class Source:
         """Those of the results that count. A repeated report is accepted again."""
         reports = json_text([self._element(one) for one in results])
         found = connection.execute(self.REPORT, {"processor": processor, "reports": reports})
-        keys = {row["key"] for row in found}
+        keys = self._accepted(found.fetchall())
         return {one.key for one in results if one.job.key in keys}
+
+    def _accepted(self, answers: Sequence[dict[str, Any]]) -> set[str]:
+        return {row["key"] for row in answers}
 
     def _element(self, one: Result) -> dict[str, Any]:
         raise NotImplementedError
@@ -111,6 +117,7 @@ class Steps(Source):
 
     relation = "pawl_dag.steps"
     orchestrates = True
+    placed = False  # whether the queue can move to another database
     _COLUMNS = (
         "SELECT c.step_uuid::text AS key, c.name, c.handler, c.token, c.task_uuid::text AS parent,"
         " i.context::text, i.parents::text AS inputs, c.handler_options::text AS options, c.attempts AS attempt,"
@@ -124,12 +131,33 @@ class Steps(Source):
         " WHERE c.worker_uuid = %(processor)s::uuid AND c.state = 'in_progress' AND c.lease_until > clock_timestamp()"
     )
     REPORT = (
-        "SELECT r.step_uuid::text AS key FROM pawl_dag.report(%(reports)s::text::jsonb, %(processor)s) r WHERE r.ok"
+        "SELECT r.step_uuid::text AS key, r.ok, coalesce(r.problem, '') AS problem"
+        "  FROM pawl_dag.report(%(reports)s::text::jsonb, %(processor)s) r"
     )
     TOKENS = "SELECT s.step_uuid::text AS key, s.token FROM pawl_dag.steps s WHERE s.worker_uuid = %(processor)s::uuid"
 
+    # until they leave, results can be reported
+    _REQUIRE_ROWS = (
+        "SELECT pawl.require_here('dag', %(queue)s) WHERE NOT EXISTS (SELECT FROM pawl.departure d"
+        " WHERE d.kind = 'dag' AND d.namespace = %(queue)s AND d.phase = 'closed')"
+    )
+
     def __init__(self, queue: str = "default") -> None:
         super().__init__(queue)
+
+    def prepare(self, connection: Connection) -> None:
+        self.require_rows(connection)
+
+    def require_rows(self, connection: Connection) -> None:
+        if self.placed:
+            with translated():
+                connection.execute(self._REQUIRE_ROWS, {"queue": self.queue})
+
+    def _accepted(self, answers: Sequence[dict[str, Any]]) -> set[str]:
+        for row in answers:
+            if self.placed and row["problem"].startswith("PW009"):
+                raise PlacedElsewhere(row["problem"], "PW009")
+        return {row["key"] for row in answers if row["ok"]}
 
     def _element(self, one: Result) -> dict[str, Any]:
         element = {"task_uuid": one.job.parent, "step_uuid": one.job.key, "token": one.job.token}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import select
 import signal
 import socket
@@ -17,28 +16,30 @@ from typing import Any, Optional
 
 import psycopg
 
-from .errors import ConnectionLost, Error, Failure, LeaseLost, NotTheOwner, PermanentFailure, RetryLater
+from .errors import ConnectionLost, Error, LeaseLost, NotTheOwner, PlacedElsewhere
 from .errors import error_of, is_transient, translated
+from .handle import Handler, handle
+from .placements import Placements
 from .sources import Connection, Job, Key, Result, Source, Steps
-
-Handler = Callable[[Job], Any]
-DEEPEST, LONGEST = 512, 64 * 1024 * 1024  # of a result: levels, bytes
 
 
 class Worker:
     """Works until `stop()`, SIGTERM or SIGINT: then it claims nothing more, lets running handlers finish for `grace`
     seconds, asks them to stop (`job.stop`), and gives the rest back.
 
-    conninfo: a libpq connection string; what it leaves out comes from PGHOST and so on. threads: of handlers. batch:
-    how much it owns at once; 0: twice the threads. lease, grace, shortest_poll, longest_poll: seconds. wake: wait for
-    notifications. pooler: none, session or transaction. on_message: gets lines for a log. on_dropped: gets jobs whose
-    result did not count. `counts` counts claimed, succeeded, failed, dropped, abandoned and reconnects."""
+    conninfo: a libpq connection string; what it leaves out comes from PGHOST and so on. placed: it is that of one of
+    several databases: the worker connects to the one that its queue is in, and follows it when it moves; for Steps.
+    threads: of handlers. batch: how much it owns at once; 0: twice the threads. lease, grace, shortest_poll,
+    longest_poll: seconds. wake: wait for notifications. pooler: none, session or transaction. on_message: gets lines
+    for a log. on_dropped: gets jobs whose result did not count. `counts` counts claimed, succeeded, failed, dropped,
+    abandoned and reconnects."""
 
     def __init__(
         self,
         conninfo: str = "",
         source: Optional[Source] = None,
         *,
+        placed: bool = False,
         threads: int = 4,
         batch: int = 0,
         lease: float = 60,
@@ -51,6 +52,12 @@ class Worker:
         on_dropped: Callable[[Job], None] = lambda _: None,
     ) -> None:
         self._conninfo, self._source = conninfo, source or Steps()
+        self._placements: Optional[Placements] = None
+        if placed:
+            if not isinstance(self._source, Steps):
+                raise Error("a worker that follows its queue to other databases works on steps")
+            self._placements = Placements(conninfo)
+            self._source.placed = True
         self._threads, self._batch, self._grace = threads, batch or 2 * threads, grace
         self._seconds, self._lease = lease, f"{round(lease * 1000)} ms"
         self._polls = shortest_poll, longest_poll
@@ -68,6 +75,7 @@ class Worker:
         self._bell, self._ringer = socket.socketpair()
         self._ringer.setblocking(False)
         self._connection: Optional[Connection] = None
+        self._is_begun = False  # the source has seen the connection
         self._was_connected = self._in_doubt = self._asleep = self._cannot_sleep = self._gave_back = False
 
     def on(self, handler: str, function: Optional[Handler] = None) -> Any:
@@ -115,47 +123,10 @@ class Worker:
 
     def _handle_all(self) -> None:
         while (job := self._waiting.get()) is not None:
-            result = self._handle(job)
+            result = handle(self._handlers, job)
             with self._lock:
                 self._finished.append(result)
             self._ring()
-
-    def _handle(self, job: Job) -> Result:
-        def failed(outcome: str, message: object, **more: Any) -> Result:
-            # a handler that was asked to stop has not failed, unless it says that no other attempt can succeed
-            stopped = outcome == "failure" and job.stop.is_set()
-            return Result(job, "given_back" if stopped else outcome, {"message": str(message), **more})
-
-        if job.problem:
-            return failed("permanent_failure", job.problem)
-        reverts = job.action == "revert"
-        handler = self._handlers.get((job.handler, reverts)) or self._handlers.get(("", reverts))
-        if handler is None and reverts and (job.handler, False) in self._handlers:
-            return Result(job, "success", None)  # there is nothing to undo
-        if handler is None:
-            return failed("failure", f'worker has no handler "{job.handler}"')
-        try:
-            value = handler(job)
-        except PermanentFailure as caught:
-            return failed("permanent_failure", caught)
-        except Failure as caught:
-            return failed("failure", caught, type=caught.type)
-        except RetryLater as caught:
-            result = failed("failure", caught)
-            result.retry_after = caught.after
-            return result
-        except (psycopg.Error, Error) as caught:
-            code = {"sqlstate": caught.sqlstate} if caught.sqlstate else {}
-            return failed("failure", caught, **code)
-        except BaseException as caught:  # whatever it is, it is this job's
-            return failed("failure", str(caught) or type(caught).__name__)
-        try:
-            excess = len(json.dumps(value, allow_nan=False)) > LONGEST or _depth(value) > DEEPEST
-        except (TypeError, ValueError, RecursionError) as caught:
-            return failed("permanent_failure", f"the result cannot be reported: {caught}")
-        if excess:
-            return failed("permanent_failure", "the result cannot be reported: it is too long or nested too deep")
-        return Result(job, "success", value)
 
     # The session and its loop.
 
@@ -165,22 +136,30 @@ class Worker:
 
     def _connect(self) -> Connection:
         prepare = {"prepare_threshold": None} if self._pooler == "transaction" else {}
+        conninfo = self._placements.find("dag", self._source.queue or "") if self._placements else self._conninfo
         # the driver returns bytes for text if the encoding is SQL_ASCII
         return psycopg.connect(
-            self._conninfo, autocommit=True, row_factory=psycopg.rows.dict_row, client_encoding="UTF8", **prepare
+            conninfo, autocommit=True, row_factory=psycopg.rows.dict_row, client_encoding="UTF8", **prepare
         )
 
     def _session(self) -> Connection:
         if self._connection is None:
-            connection = self._connect()
-            self._source.prepare(connection)
+            self._connection, self._is_begun = self._connect(), False
+        if not self._is_begun:
+            self._source.prepare(self._connection)
             if self._was_connected:
                 self.counts["reconnects"] += 1
                 self._on_message("connected again")
-                self._add_owned(connection)
-            self._connection, self._was_connected = connection, True
+                self._add_owned(self._connection)
+            self._was_connected = self._is_begun = True
             self._asleep = self._cannot_sleep = False
         return self._connection
+
+    def _learn(self, rejecting: Connection) -> None:
+        """Asks where the queue is; a database that is lost meanwhile does not say it."""
+        if self._placements is not None:
+            with suppress(Error):
+                self._placements.learn(rejecting, "dag", self._source.queue or "")
 
     def _loop(self) -> None:
         wait = self._polls[0]
@@ -200,6 +179,9 @@ class Worker:
 
     def _survive(self, error: Error) -> None:
         lost = isinstance(error, ConnectionLost)
+        if isinstance(error, PlacedElsewhere) and self._placements is not None and self._connection is not None:
+            self._learn(self._connection)
+            lost = True
         if not lost and not is_transient(error.sqlstate):
             raise error
         self._on_message(("connection lost: " if lost else "temporary error, will retry: ") + str(error))
@@ -312,7 +294,7 @@ class Worker:
             with translated():
                 return self._source.report(connection, part[0].job.processor, part, self._in_doubt)
         except Error as rejection:
-            if isinstance(rejection, ConnectionLost) or is_transient(rejection.sqlstate):
+            if isinstance(rejection, (ConnectionLost, PlacedElsewhere)) or is_transient(rejection.sqlstate):
                 raise
             if len(part) > 1:  # what one result does wrong does not stop the others
                 return set().union(*(self._report_part(connection, [one]) for one in part))
@@ -374,25 +356,21 @@ class Worker:
                         (self._source.relation, processor, self._lease),
                     )
                     owned = self._source.tokens(connection, processor)
+                    self._source.require_rows(connection)  # where they have left, it owns none, and has lost none
                     for job in known:
                         if job.processor == processor and (job.key, job.token) not in owned:
                             job.stop.set()
                 extended_at = began
             except (psycopg.Error, Error) as caught:
                 self._on_message(f"heartbeat failed: {caught}")
-                connection = None
+                if connection is not None:
+                    if isinstance(caught, PlacedElsewhere):
+                        self._learn(connection)
+                    connection.close()
+                    connection = None
                 expired = time.monotonic() - self._seconds
                 for job in known if extended_at < expired else ():
                     if job.claimed_at < expired:
                         job.stop.set()
         if connection is not None:
             connection.close()
-
-
-def _depth(value: Any) -> int:
-    """The levels of a JSON value."""
-    levels, level = 0, [value]
-    while level:
-        inner = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, (dict, list, tuple))]
-        levels, level = levels + (len(inner) > 0), [v for values in inner for v in values]
-    return levels

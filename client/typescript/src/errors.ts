@@ -40,6 +40,8 @@ export class LogIsImmutable extends PawlError {}
 export class DefinitionError extends PawlError {}
 /** PW008: unknown machine, state or event. */
 export class UnknownObject extends PawlError {}
+/** PW009: the namespace is placed in another database. */
+export class PlacedElsewhere extends PawlError {}
 
 export const bySqlstate: Record<string, typeof PawlError> = {
     PW001: NoSuchTransition,
@@ -50,6 +52,7 @@ export const bySqlstate: Record<string, typeof PawlError> = {
     PW006: LogIsImmutable,
     PW007: DefinitionError,
     PW008: UnknownObject,
+    PW009: PlacedElsewhere,
 };
 
 /** As pawl.is_transient: the longest prefix that matches decides. */

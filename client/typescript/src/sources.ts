@@ -2,7 +2,7 @@
 import type { Client } from 'pg';
 
 import type { Json } from './calls.js';
-import { PawlError } from './errors.js';
+import { PawlError, PlacedElsewhere, translated } from './errors.js';
 
 /** One piece of work, as its handler gets it. Of a step: context, inputs (the results of the parents by name) and
  * options. Of a task of a flow: context has the arguments, action is execute or revert, and inputs has result, failure
@@ -92,6 +92,9 @@ export abstract class Source {
     /** Looks at what it is to work on. */
     async prepare(_client: Client): Promise<void> {}
 
+    /** Throws PlacedElsewhere if it follows its queue, and the rows are not in this database. */
+    async requireRows(_client: Client): Promise<void> {}
+
     protected abstract element(one: Result): Json;
 
     async claim(client: Client, processor: string, lease: string, limit: number): Promise<Work[]> {
@@ -109,8 +112,12 @@ export abstract class Source {
     async report(client: Client, processor: string, results: Result[], _inDoubt: boolean): Promise<Set<string>> {
         const reports = JSON.stringify(results.map((one) => this.element(one)));
         const { rows } = await client.query(this.reportStatement, [reports, processor]);
-        const keys = new Set(rows.map((row: Row) => row.key));
+        const keys = new Set(this.accepted(rows).map((row) => row.key));
         return new Set(results.filter((one) => keys.has(one.work.job.key)).map((one) => idOfWork(one.work)));
+    }
+
+    protected accepted(answers: Row[]): Row[] {
+        return answers;
     }
 
     async tokens(client: Client, processor: string): Promise<Set<string>> {
@@ -126,18 +133,43 @@ const stepColumns = (inputs: string): string =>
 
 /** Steps of workflows (pawl_dag). queue: the namespace. */
 export class Steps extends Source {
+    /** Whether the queue can move to another database. */
+    placed = false;
     protected claimStatement = stepColumns('c') + 'pawl_dag.claim($1, $4, $2::integer, $3::interval, 100) c';
     protected override ownedStatement =
         stepColumns('i') +
         'pawl_dag.steps c CROSS JOIN LATERAL pawl_dag.step_inputs(ARRAY[c.task_uuid], ARRAY[c.step_uuid]) i' +
         " WHERE c.worker_uuid = $1::uuid AND c.state = 'in_progress' AND c.lease_until > clock_timestamp()";
     protected override reportStatement =
-        'SELECT r.step_uuid::text AS key FROM pawl_dag.report($1::jsonb, $2) r WHERE r.ok';
+        "SELECT r.step_uuid::text AS key, r.ok, coalesce(r.problem, '') AS problem" +
+        ' FROM pawl_dag.report($1::jsonb, $2) r';
     protected tokensStatement =
         'SELECT s.step_uuid::text AS key, s.token FROM pawl_dag.steps s WHERE s.worker_uuid = $1::uuid';
 
     constructor(queue = 'default') {
         super('pawl_dag.steps', queue);
+    }
+
+    override async prepare(client: Client): Promise<void> {
+        await this.requireRows(client);
+    }
+
+    override async requireRows(client: Client): Promise<void> {
+        if (!this.placed) return;
+        await translated(
+            client.query(
+                // until they leave, results can be reported
+                "SELECT pawl.require_here('dag', $1::text) WHERE NOT EXISTS (SELECT FROM pawl.departure d" +
+                    " WHERE d.kind = 'dag' AND d.namespace = $1::text AND d.phase = 'closed')",
+                [this.queue],
+            ),
+        );
+    }
+
+    protected override accepted(answers: Row[]): Row[] {
+        const moved = answers.find((row) => this.placed && row.problem.startsWith('PW009'));
+        if (moved) throw new PlacedElsewhere(moved.problem, 'PW009');
+        return answers.filter((row) => row.ok);
     }
 
     protected element({ work: { job }, outcome, value, retryAfter }: Result): Json {

@@ -2,8 +2,9 @@
 import { randomUUID } from 'node:crypto';
 import pg, { type ClientConfig } from 'pg';
 
-import { ConnectionLost, errorOf, isTransient, LeaseLost, NotTheOwner, PawlError } from './errors.js';
+import { ConnectionLost, errorOf, isTransient, LeaseLost, NotTheOwner, PawlError, PlacedElsewhere } from './errors.js';
 import { handle, type Handler, type Handlers } from './handle.js';
+import { Placements } from './placements.js';
 import { idOfWork, type Job, type Result, type Source, Steps, type Work } from './sources.js';
 
 /** Everything has a default. Times are milliseconds. */
@@ -11,6 +12,9 @@ export interface WorkerSettings {
     /** How pg connects; what it leaves out comes from PGHOST and so on. */
     connection?: ClientConfig;
     source?: Source;
+    /** Whether the connection is that of one of several databases: then the worker connects to the one that its queue
+     * is in, and follows it when it moves. For Steps. */
+    placed?: boolean;
     /** How many handlers run at once. */
     concurrency?: number;
     /** How much it owns at once; default: twice the concurrency. */
@@ -37,6 +41,7 @@ export class Worker {
 
     private readonly settings: Required<WorkerSettings>;
     private readonly source: Source;
+    private readonly placements: Placements | null = null;
     private readonly lease: string;
     private readonly handlers: Handlers = { execute: new Map(), revert: new Map() };
     private readonly inFlight = new Map<string, Work>();  // claimed and not yet reported
@@ -45,6 +50,7 @@ export class Worker {
     private running = 0;
     private stopping = false;
     private client: pg.Client | null = null;
+    private isBegun = false;  // the source has seen the connection
     private wasConnected = false;
     private inDoubt = false;
     private asleep = false;
@@ -56,12 +62,17 @@ export class Worker {
     constructor(settings: WorkerSettings = {}) {
         const concurrency = settings.concurrency ?? 4;
         this.settings = {
-            connection: {}, source: new Steps(), concurrency, batch: 2 * concurrency, lease: 60_000, grace: 30_000,
-            shortestPoll: 5, longestPoll: 1000, wake: true, pooler: 'none',
+            connection: {}, source: new Steps(), placed: false, concurrency, batch: 2 * concurrency, lease: 60_000,
+            grace: 30_000, shortestPoll: 5, longestPoll: 1000, wake: true, pooler: 'none',
             onMessage: () => undefined, onDropped: () => undefined, ...settings,
         };
         this.source = this.settings.source;
         this.lease = `${this.settings.lease} ms`;
+        if (!this.settings.placed) return;
+        if (!(this.source instanceof Steps))
+            throw new PawlError('a worker that follows its queue to other databases works on steps');
+        this.source.placed = true;
+        this.placements = new Placements(this.settings.connection);
     }
 
     /** Registers a handler. What it returns is the result, what it throws a failure. "" gets what has no other. */
@@ -138,33 +149,38 @@ export class Worker {
     }
 
     private async connect(): Promise<pg.Client> {
-        const client = new pg.Client(this.settings.connection);
+        const found = await this.placements?.find('dag', this.source.queue ?? '');
+        const client = new pg.Client(found ?? this.settings.connection);
         client.on('error', () => undefined);  // the next query tells
         await client.connect();
         return client;
     }
 
     private async session(): Promise<pg.Client> {
-        if (this.client) return this.client;
-        const client = await this.connect();
-        try {
-            await this.source.prepare(client);
-            client.on('notification', () => {
+        if (!this.client) {
+            this.client = await this.connect();
+            this.isBegun = false;
+            this.client.on('notification', () => {
                 this.asleep = false;
                 this.ring();
             });
+        }
+        if (!this.isBegun) {
+            await this.source.prepare(this.client);
             if (this.wasConnected) {
                 ++this.counts.reconnects;
                 this.settings.onMessage('connected again');
-                await this.addOwned(client);
+                await this.addOwned(this.client);
             }
-        } catch (caught) {
-            await client.end().catch(() => undefined);
-            throw caught;
+            this.wasConnected = this.isBegun = true;
+            this.asleep = this.cannotSleep = false;
         }
-        this.wasConnected = true;
-        this.asleep = this.cannotSleep = false;
-        return (this.client = client);
+        return this.client;
+    }
+
+    /** Asks where the queue is; a database that is lost meanwhile does not say it. */
+    private async learn(rejecting: pg.Client): Promise<void> {
+        await this.placements?.learn(rejecting, 'dag', this.source.queue ?? '').catch(() => undefined);
     }
 
     private async loop(): Promise<void> {
@@ -185,7 +201,9 @@ export class Worker {
 
     private async survive(caught: unknown): Promise<void> {
         const error = errorOf(caught);
-        const lost = error instanceof ConnectionLost;
+        const elsewhere = error instanceof PlacedElsewhere && this.placements !== null && this.client !== null;
+        if (elsewhere) await this.learn(this.client!);
+        const lost = elsewhere || error instanceof ConnectionLost;
         if (!lost && !(error instanceof PawlError && isTransient(error.sqlstate))) throw error;
         this.settings.onMessage((lost ? 'connection lost: ' : 'temporary error, will retry: ') + error.message);
         if (!lost) return;
@@ -289,7 +307,8 @@ export class Worker {
         } catch (caught) {
             const error = errorOf(caught);
             const [first] = part;
-            const isRejection = error instanceof PawlError && !(error instanceof ConnectionLost);
+            const saysNothing = error instanceof ConnectionLost || error instanceof PlacedElsewhere;
+            const isRejection = error instanceof PawlError && !saysNothing;
             if (!first || !isRejection || isTransient(error.sqlstate)) throw error;
             if (part.length > 1) {  // what one result does wrong does not stop the others
                 const accepted = new Set<string>();
@@ -359,12 +378,14 @@ export class Worker {
                         this.source.relation, processor, this.lease,
                     ]);
                     const owned = await this.source.tokens(client!, processor);
+                    await this.source.requireRows(client!);  // where they have left, it owns none, and has lost none
                     for (const work of known)
                         if (work.processor === processor && !owned.has(idOfWork(work))) work.abort.abort();
                 }
                 extendedAt = began;
             } catch (caught) {
                 onMessage(`heartbeat failed: ${errorOf(caught).message}`);
+                if (client && errorOf(caught) instanceof PlacedElsewhere) await this.learn(client);
                 void client?.end().catch(() => undefined);
                 client = null;
                 const expired = performance.now() - lease;

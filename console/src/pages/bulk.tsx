@@ -1,10 +1,11 @@
 import { useState } from "preact/hooks";
 import { download, get, post, segment, type Page } from "../api";
 import { bulkEffect } from "../effects";
-import { count, duration } from "../format";
+import { count, duration, secondsBetween } from "../format";
 import { useLive, useMay } from "../live";
 import { link } from "../router";
 import type { BulkDetail, Eligibility, ErrorGroup } from "../types";
+import { In } from "../ui/databases";
 import { useAsk } from "../ui/dialog";
 import { Ago, Bar, Card, Facts, Head, Json, Num, Show, State, Trouble } from "../ui/parts";
 import { Table } from "../ui/table";
@@ -43,6 +44,7 @@ function Status({ b }: { b: BulkDetail }) {
                     ["Created", <Ago t={b.created_at} />],
                     ["Started", <Ago t={b.started_at} />],
                     ["Ended", <Ago t={b.completed_at} />],
+                    ["Took", duration(secondsBetween(b.started_at, b.completed_at))],
                     ["By", b.created_by ?? "–"],
                     ["File", b.file_name ?? "–"],
                     ["Metadata", <Json value={b.metadata} label="metadata" />],
@@ -74,11 +76,12 @@ export function BulkPage({ operation, query }: { operation: string; query: Recor
         (signal) => get<Eligibility>(path + "/retry/eligibility", {}, signal),
         { concerns: () => false, every: 15_000 },
     );
-    const { ask, dialog } = useAsk(() => {
+    const reload = () => {
         bulk.reload();
         errors.reload();
         eligible.reload();
-    });
+    };
+    const { ask, dialog } = useAsk(reload);
     const act = (b: BulkDetail, action: "cancel" | "pause" | "resume" | "retry", verb: string, body: unknown = {}) =>
         ask({
             title: `${verb} ${b.definition}?`,
@@ -105,6 +108,7 @@ export function BulkPage({ operation, query }: { operation: string; query: Recor
                             <>
                                 <span class="mono select">{b.operation}</span> · version {b.version} ·{" "}
                                 <a href={link(["bulks"])}>all operations</a>
+                                <In of={b} />
                             </>
                         }
                     >
@@ -229,18 +233,14 @@ export function BulkPage({ operation, query }: { operation: string; query: Recor
                         {!["Pending", "Completed", "Failed", "Cancelled"].includes(b.status) && (
                             <BulkSignals operation={operation} done={bulk.reload} concerns={concerns} />
                         )}
-                        <BulkRows operation={operation} query={query} steps={b.steps ?? []} concerns={concerns} />
+                        <BulkRows
+                            operation={operation}
+                            query={query}
+                            steps={b.steps ?? []}
+                            concerns={concerns}
+                            done={reload}
+                        />
                     </div>
-                    {b.rate !== null && (
-                        <p class="faint">
-                            {duration(
-                                b.started_at && b.completed_at
-                                    ? (Date.parse(b.completed_at) - Date.parse(b.started_at)) / 1000
-                                    : null,
-                            )}{" "}
-                            altogether
-                        </p>
-                    )}
                     {dialog}
                 </>
             )}

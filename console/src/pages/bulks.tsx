@@ -5,6 +5,7 @@ import { go, link } from "../router";
 import type { Bulk } from "../types";
 import { usePaged } from "../ui/paged";
 import { useTicks, type Kind } from "../ui/ticks";
+import { Missing, useColumn } from "../ui/databases";
 import { Ago, Bar, Choice, Head, Id, More, Num, Show, State } from "../ui/parts";
 import { Table } from "../ui/table";
 
@@ -58,6 +59,7 @@ export function BulksPage({ query }: { query: Record<string, string> }) {
         every: 3_000,
         least: 1_000,
     });
+    const column = useColumn<Bulk>();
     const {
         ticks,
         bar,
@@ -72,12 +74,16 @@ export function BulksPage({ query }: { query: Record<string, string> }) {
                     label="Definition"
                     value={definition}
                     set={(v) => change({ definition: v })}
-                    of={(definitions.data?.items ?? []).map((d): [string, string] => [d.name, d.name])}
+                    of={[...new Set((definitions.data?.items ?? []).map((d) => d.name))].map((n): [string, string] => [
+                        n,
+                        n,
+                    ])}
                 />
             </div>
             <Show of={bulks.first}>
-                {() => (
+                {({ unavailable }) => (
                     <>
+                        <Missing of={unavailable} what="operations" />
                         {bulks.items.length > 0 && bar}
                         <Table
                             of={bulks.items}
@@ -103,6 +109,7 @@ export function BulksPage({ query }: { query: Record<string, string> }) {
                                         </>
                                     ),
                                 },
+                                ...column,
                                 {
                                     head: "Status",
                                     cell: (b) => (

@@ -6,6 +6,7 @@ import type { DeadLetter } from "../types";
 import { useAsk } from "../ui/dialog";
 import { usePaged } from "../ui/paged";
 import { useTicks, type Kind } from "../ui/ticks";
+import { Missing, useColumn } from "../ui/databases";
 import { Ago, Choice, Head, Id, More, Search, Show, State } from "../ui/parts";
 import { Table } from "../ui/table";
 
@@ -48,6 +49,7 @@ export function DeadLettersPage({ query }: { query: Record<string, string> }) {
         (d) => d.entry_uuid,
         { concerns: (t) => t.relation === "pawl_dag.tasks" },
     );
+    const column = useColumn<DeadLetter>();
     const { ask, dialog } = useAsk(letters.first.reload);
     const {
         ticks,
@@ -78,8 +80,9 @@ export function DeadLettersPage({ query }: { query: Record<string, string> }) {
                 />
             </div>
             <Show of={letters.first}>
-                {() => (
+                {({ unavailable }) => (
                     <>
+                        <Missing of={unavailable} what="dead letters" />
                         {letters.items.length > 0 && bar}
                         <Table
                             of={letters.items}
@@ -104,6 +107,7 @@ export function DeadLettersPage({ query }: { query: Record<string, string> }) {
                                     head: "Template",
                                     cell: (d) => <a href={link(["tasks", d.task_uuid])}>{d.template ?? "–"}</a>,
                                 },
+                                ...column,
                                 { head: "Was", cell: (d) => <State s={d.original_state} /> },
                                 {
                                     head: "Problem",

@@ -5,6 +5,7 @@ import { count, problemText } from "../format";
 import { useLive, useMay } from "../live";
 import { link } from "../router";
 import type { Atom, FlowDetail, FlowEvent } from "../types";
+import { In } from "../ui/databases";
 import { useAsk } from "../ui/dialog";
 import { Graph } from "../ui/graph";
 import { Ago, Card, Facts, Head, Json, Show, State } from "../ui/parts";
@@ -76,6 +77,7 @@ export function FlowPage({ flow: id }: { flow: string }) {
                                 <>
                                     <span class="mono select">{f.flow_uuid}</span> · run {f.run} ·{" "}
                                     <a href={link(["flows"])}>all flows</a>
+                                    <In of={f} />
                                 </>
                             }
                         >

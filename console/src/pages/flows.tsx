@@ -4,6 +4,7 @@ import { go, link } from "../router";
 import type { Flow, Job } from "../types";
 import { usePaged } from "../ui/paged";
 import { Ago, Card, Choice, Counts, Head, Id, More, Owner, Search, Show, State } from "../ui/parts";
+import { Missing, useColumn } from "../ui/databases";
 import { Table } from "../ui/table";
 
 const states = ["PENDING", "RUNNING", "SUSPENDING", "SUSPENDED", "RESUMING", "SUCCESS", "FAILURE", "REVERTED"];
@@ -20,6 +21,8 @@ export function FlowsPage({ query }: { query: Record<string, string> }) {
         concerns,
         least: 2_000,
     });
+    const column = useColumn<Flow>();
+    const columnOfJobs = useColumn<Job>();
     return (
         <>
             <Head title="Sagas" sub="Flows that are undone as a whole when they fail." />
@@ -28,8 +31,9 @@ export function FlowsPage({ query }: { query: Record<string, string> }) {
                 <Search label="Name" value={name} set={(v) => change({ name: v })} />
             </div>
             <Show of={flows.first}>
-                {() => (
+                {({ unavailable }) => (
                     <>
+                        <Missing of={unavailable} what="flows and jobs" />
                         <Table
                             of={flows.items}
                             empty={
@@ -52,6 +56,7 @@ export function FlowsPage({ query }: { query: Record<string, string> }) {
                                     kind: "grow",
                                     cell: (f) => <a href={link(["flows", f.flow_uuid])}>{f.name}</a>,
                                 },
+                                ...column,
                                 {
                                     head: "State",
                                     cell: (f) => (
@@ -81,6 +86,7 @@ export function FlowsPage({ query }: { query: Record<string, string> }) {
                         rowKey={(j) => j.job_uuid}
                         columns={[
                             { head: "Job", kind: "grow", cell: (j) => j.name },
+                            ...columnOfJobs,
                             { head: "State", cell: (j) => <State s={j.state} /> },
                             { head: "Owner", cell: (j) => <Owner name={j.owner} /> },
                             {

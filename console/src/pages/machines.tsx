@@ -3,6 +3,7 @@ import { useLive } from "../live";
 import { link } from "../router";
 import type { MachineLine } from "../types";
 import { Head, Num, Show } from "../ui/parts";
+import { OfOne } from "../ui/databases";
 import { Table } from "../ui/table";
 
 export function MachinesPage() {
@@ -13,6 +14,7 @@ export function MachinesPage() {
     return (
         <>
             <Head title="Machines" sub="The machines that are defined here, and the tables they are bound to." />
+            <OfOne />
             <Show of={machines}>
                 {({ items }) => (
                     <Table

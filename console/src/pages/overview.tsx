@@ -4,6 +4,7 @@ import { useLive, useSession } from "../live";
 import { link } from "../router";
 import type { Failure, Overview, Owner, Queue, Session } from "../types";
 import { Ago, Bar, Card, Counts, Head, Id, Num, Owner as OwnerName, Show, State } from "../ui/parts";
+import { Healths, OfOne } from "../ui/databases";
 import { Table } from "../ui/table";
 import { Figures, remember, Throughput } from "./figures";
 
@@ -160,6 +161,8 @@ export function OverviewPage() {
     return (
         <>
             <Head title="Overview" />
+            <Healths />
+            <OfOne />
             <Show of={overview}>
                 {(o) => (
                     <>
@@ -247,8 +250,8 @@ export function OverviewPage() {
                                     note={<>of all clients since {second(o.rejected.since)}</>}
                                 >
                                     <Table
-                                        of={o.rejected.items}
-                                        empty=""
+                                        of={o.rejected.items.filter((r) => r.count > 0)}
+                                        empty="None."
                                         columns={[
                                             {
                                                 head: "Machine",

@@ -5,6 +5,7 @@ import { go, link } from "../router";
 import type { MachineLine, RowHistory } from "../types";
 import { useAsk } from "../ui/dialog";
 import { Card, Empty, Facts, Head, Json, Show, State } from "../ui/parts";
+import { OfOne } from "../ui/databases";
 import { Table } from "../ui/table";
 import { Timeline } from "../ui/timeline";
 
@@ -146,6 +147,7 @@ export function RowPage({ query }: { query: Record<string, string> }) {
     return (
         <>
             <Head title="Timeline" sub="What happened to one row of any table that keeps a log." />
+            <OfOne />
             <Find relation={relation} rowKey={key} key={relation + key} />
             {relation && key ? (
                 <Found relation={relation} rowKey={key} />

@@ -5,6 +5,7 @@ import { useLive, useMay, useNow } from "../live";
 import { go, link } from "../router";
 import type { Execution, Move, Step, TaskDetail, Timing } from "../types";
 import { useAsk, type Ask } from "../ui/dialog";
+import { In } from "../ui/databases";
 import { Graph } from "../ui/graph";
 import { Ago, Bar, Card, Empty, Facts, Head, Json, Owner, Show, State, Trouble } from "../ui/parts";
 import { Table } from "../ui/table";
@@ -147,6 +148,7 @@ export function TaskPage({ task: id, step: chosen }: { task: string; step: strin
                                 <>
                                     <span class="mono select">{t.task_uuid}</span> · version {t.version} ·{" "}
                                     <a href={link(["tasks"], { template: t.name })}>others of this template</a>
+                                    <In of={t} />
                                 </>
                             }
                         >
@@ -222,7 +224,13 @@ export function TaskPage({ task: id, step: chosen }: { task: string; step: strin
                                 title="What happened"
                                 wide
                                 note={
-                                    <a href={link(["row"], { relation: "pawl_dag.tasks", key: t.task_uuid })}>
+                                    <a
+                                        href={link(["row"], {
+                                            relation: "pawl_dag.tasks",
+                                            key: t.task_uuid,
+                                            ...(t.database ? { database: t.database } : {}),
+                                        })}
+                                    >
                                         whole timeline
                                     </a>
                                 }

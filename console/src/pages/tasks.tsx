@@ -7,6 +7,7 @@ import type { Task, Template } from "../types";
 import { StartDialog } from "./start";
 import { usePaged } from "../ui/paged";
 import { useTicks, type Kind } from "../ui/ticks";
+import { Missing, useColumn } from "../ui/databases";
 import { Ago, Bar, Choice, Head, Id, More, Search, Show, State } from "../ui/parts";
 import { Table } from "../ui/table";
 
@@ -52,6 +53,12 @@ const kind: Kind = {
     ],
 };
 
+/** Each once: a template can be defined in several databases, and the task is started where its namespace is. */
+function startable(templates: Template[]): Template[] {
+    const named = (t: Template) => JSON.stringify([t.namespace, t.name, t.version]);
+    return [...new Map(templates.map((t) => [named(t), t])).values()];
+}
+
 export function TasksPage({ query }: { query: Record<string, string> }) {
     const { state = "", template = "", age = "", key = "", search = "" } = query;
     const change = (more: Record<string, string>) =>
@@ -68,6 +75,7 @@ export function TasksPage({ query }: { query: Record<string, string> }) {
     });
     const names = [...new Set((templates.data?.items ?? []).map((t) => t.name))].sort();
     const now = useNow();
+    const column = useColumn<Task>();
     const mayStart = useMay("pawl_dag.start_task");
     const {
         ticks,
@@ -86,7 +94,7 @@ export function TasksPage({ query }: { query: Record<string, string> }) {
             </Head>
             {starting && (
                 <StartDialog
-                    templates={templates.data?.items ?? []}
+                    templates={startable(templates.data?.items ?? [])}
                     chosen={template}
                     close={() => setStarting(false)}
                 />
@@ -114,8 +122,9 @@ export function TasksPage({ query }: { query: Record<string, string> }) {
                 />
             </div>
             <Show of={tasks.first}>
-                {() => (
+                {({ unavailable }) => (
                     <>
+                        <Missing of={unavailable} what="tasks" />
                         {tasks.items.length > 0 && bar}
                         <Table
                             of={tasks.items}
@@ -140,6 +149,7 @@ export function TasksPage({ query }: { query: Record<string, string> }) {
                                     kind: "grow",
                                     cell: (t) => <a href={link(["tasks", t.task_uuid])}>{t.name}</a>,
                                 },
+                                ...column,
                                 { head: "State", cell: (t) => <State s={t.state} /> },
                                 {
                                     head: "Steps",

@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { asOf, begun, carryOut, type Outcome, type Outcomes, type Progress, type Target } from "../actions";
 import { post, randomKey } from "../api";
 import { count, many } from "../format";
+import { Missing } from "./databases";
 import { Dialog } from "./dialog";
 import { Id, State, Trouble } from "./parts";
 import { Table } from "./table";
@@ -150,6 +151,7 @@ export function ActDialog({ kind, choice, target, what, close }: Given) {
             <form onSubmit={submit}>
                 <p>{choice.means}</p>
                 {!began && !dry.done && error === null && <p role="status">Looking which would change…</p>}
+                <Missing of={(now ?? dry).unavailable} what={kind.more ?? kind.one + "s"} />
                 <Summary of={now ?? dry} dry={!began} kind={kind} />
                 {!began && dry.done && dry.changed === 0 && <p>Nothing would change.</p>}
                 {began && (

@@ -92,7 +92,7 @@ export function AskDialog({ ask, close, done }: { ask: Ask; close: () => void; d
                 )}
                 {ask.effect.allowed && ask.reason && (
                     <label class="field">
-                        <span>Reason{ask.reason === "may" ? " (optional)" : ""}, for the record</span>
+                        <span>Reason{ask.reason === "may" ? " (optional)" : ""}, for the log</span>
                         <input
                             name="reason"
                             required={ask.reason === "must"}

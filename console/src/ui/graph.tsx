@@ -28,6 +28,8 @@ export function Graph({
     const left = Math.min(...picture.nodes.map((n) => n.x));
     const first = picture.nodes.filter((n) => n.x === left).map((n) => n.y);
     const begin = (Math.min(...first) + Math.max(...first) + box.height) / 2;
+    const chosenNode = picture.nodes.find((n) => n.id === chosen);
+    const at = chosenNode ? { x: chosenNode.x + box.width / 2, y: chosenNode.y + box.height / 2 } : { x: 0, y: begin };
     const now = new Map(nodes.map((n) => [n.id, n]));
     const press = (id: string) => (e: KeyboardEvent) => {
         if (e.key === "Enter" || e.key === " ") {
@@ -36,7 +38,7 @@ export function Graph({
         }
     };
     return (
-        <Zoom label={label} drawn={structure} size={() => picture} begin={begin}>
+        <Zoom label={label} drawn={structure} size={() => picture} begin={() => at}>
             <svg viewBox={`0 0 ${picture.width} ${picture.height}`}>
                 {picture.lines.map((l) => (
                     <path

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { count } from "../format";
 import { useDark } from "../theme";
 import { Trouble } from "./parts";
-import { Zoom } from "./zoom";
+import { Zoom, type Place } from "./zoom";
 
 let rendered = 0;
 
@@ -60,12 +60,28 @@ function badges(root: SVGElement, counts: Map<string, { count: number; capped?: 
         g.setAttribute("class", "live");
         g.setAttribute("transform", `translate(${around.x + around.width - width / 2} ${around.y - 8})`);
         g.innerHTML = `<rect width="${width}" height="17" rx="8.5"/><text x="${width / 2}" y="12.5" text-anchor="middle">${text}</text>`;
+        // a class of the diagram colours everything in its nodes, with !important
+        for (const [part, colour] of [
+            ["rect", "--accent"],
+            ["text", "--accent-ink"],
+        ] as const)
+            g.querySelector<SVGElement>(part)!.style.setProperty("fill", `var(${colour})`, "important");
+        g.querySelector<SVGElement>("rect")!.style.setProperty("stroke", "none", "important");
         node.appendChild(g);
     }
 }
 
 function sizeOf(frame: HTMLElement): { width: number; height: number } | null {
     return frame.querySelector("svg")?.viewBox.baseVal ?? null;
+}
+
+/** Where the machine starts, in the picture's own measure. */
+function startOf(svg: SVGSVGElement, scale: number): Place | null {
+    const start = svg.querySelector("g.node[id*='root_start']");
+    if (!start) return null;
+    const whole = svg.getBoundingClientRect();
+    const at = start.getBoundingClientRect();
+    return { x: (at.left + at.width / 2 - whole.left) / scale, y: (at.top - whole.top) / scale };
 }
 
 export function MachineDiagram({
@@ -110,7 +126,7 @@ export function MachineDiagram({
     return (
         <>
             {error !== null && <Trouble error={error} />}
-            <Zoom label={label} drawn={drawn} size={sizeOf}>
+            <Zoom label={label} drawn={drawn} size={sizeOf} begin={startOf}>
                 <div class="mermaid" ref={ref} />
             </Zoom>
             {!bare && (

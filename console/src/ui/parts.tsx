@@ -240,7 +240,10 @@ export function Counts({
             {entries.map(([state, n]) => {
                 const inside = (
                     <>
-                        <State s={state} /> <Num n={n} />
+                        <State s={state} />{" "}
+                        <span>
+                            <Num n={n} />
+                        </span>
                     </>
                 );
                 return link ? (

@@ -11,8 +11,10 @@ export interface Kind {
     path: string;
     one: string;
     more?: string;
-    /** The parameter of the filter that leaves out what is created later. */
-    until: string;
+    /** The parameter of the filter that leaves out what is created later; without it nothing is. */
+    until?: string;
+    /** The ids are numbers of rows. */
+    rows?: boolean;
     /** The address of an item. */
     href: (id: string) => string;
     choices: Choice[];
@@ -57,6 +59,8 @@ export function useTicks({ kind, may, filter, done }: Given): Ticked {
             }
             return now;
         });
+    const target = (): Target =>
+        all ? { filter: used } : kind.rows ? { rows: [...ids].map(Number) } : { ids: [...ids] };
     const some = all || ids.size > 0;
     const what = all
         ? `All ${kind.more ?? kind.one + "s"}${Object.keys(used).length > 0 ? " that match these filters" : ""}`
@@ -77,7 +81,7 @@ export function useTicks({ kind, may, filter, done }: Given): Ticked {
                             <button
                                 key={choice.action}
                                 class={choice.danger ? "danger" : ""}
-                                onClick={() => setOpen({ choice, target: all ? { filter: used } : { ids: [...ids] } })}
+                                onClick={() => setOpen({ choice, target: target() })}
                             >
                                 {choice.verb}…
                             </button>

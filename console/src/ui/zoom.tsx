@@ -1,16 +1,21 @@
-// A picture that can be larger than its frame: it is shown whole at first, and can be enlarged and moved.
+// A picture that can be larger than its frame: it opens whole or, if it could not be read then, at its beginning; it
+// can be enlarged, moved and shown whole.
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { fitted, stepped } from "../scale";
+import { fitted, opened, stepped } from "../scale";
 
 interface Size {
     width: number;
     height: number;
 }
+export interface Place {
+    x: number;
+    y: number;
+}
 
 /**
- * `drawn` changes when the picture inside is another one; `size` tells how large it is at 100 %, and `begin` how far
- * down it begins, for one that is higher than the frame.
+ * `drawn` changes when the picture inside is drawn anew, `label` when it is another one; `size` tells how large it is
+ * at 100 %, and `begin` the place in it that is in the middle of the frame at first.
  */
 export function Zoom({
     label,
@@ -23,15 +28,19 @@ export function Zoom({
     label: string;
     drawn: string | number;
     size: (frame: HTMLElement) => Size | null;
-    begin?: number;
+    begin?: (svg: SVGSVGElement, scale: number) => Place | null;
     class?: string;
     children: ComponentChildren;
 }) {
     const frame = useRef<HTMLDivElement>(null);
-    // null: fit, also when the frame changes
-    const [chosen, choose] = useState<number | null>(null);
+    // null: as it opens; that and "fit" follow the frame
+    const [chosen, choose] = useState<number | "fit" | null>(null);
     const [fit, setFit] = useState(1);
-    const scale = chosen ?? fit;
+    const open = opened(fit);
+    const scale = chosen === "fit" ? fit : (chosen ?? open);
+    const placed = useRef<string | null>(null);
+    // where one looks, as a part of the whole: a picture that is drawn anew has lost its size and with it the place
+    const looked = useRef({ x: 0.5, y: 0.5 });
     useEffect(() => {
         const around = frame.current!;
         const measure = () => {
@@ -48,19 +57,17 @@ export function Zoom({
         const whole = size(around);
         const svg = around.querySelector("svg");
         if (!whole || !svg) return;
-        // the middle stays where it is
-        const middle = {
-            x: (around.scrollLeft + around.clientWidth / 2) / around.scrollWidth,
-            y: (around.scrollTop + around.clientHeight / 2) / around.scrollHeight,
-        };
+        const middle = looked.current;
         svg.style.maxWidth = "none";
         svg.style.width = whole.width * scale + "px";
         svg.style.height = whole.height * scale + "px";
-        around.scrollLeft = middle.x * around.scrollWidth - around.clientWidth / 2;
-        around.scrollTop =
-            (chosen === null && begin !== undefined ? begin * scale : middle.y * around.scrollHeight) -
-            around.clientHeight / 2;
-    }, [scale, drawn]);
+        const place = `${label} ${chosen === null ? scale : ""}`;
+        const first = chosen === null && placed.current !== place ? begin?.(svg, scale) : null;
+        if (chosen === null) placed.current = place;
+        // without a beginning, the middle stays where it is
+        around.scrollLeft = (first ? first.x * scale : middle.x * around.scrollWidth) - around.clientWidth / 2;
+        around.scrollTop = (first ? first.y * scale : middle.y * around.scrollHeight) - around.clientHeight / 2;
+    }, [scale, drawn, label]);
     const held = useRef<{ x: number; y: number; left: number; top: number } | null>(null);
     const larger = () => choose(stepped(scale, 1));
     const smaller = () => choose(stepped(scale, -1));
@@ -74,11 +81,21 @@ export function Zoom({
                 <button class="tool" aria-label="Larger" title="Larger (+)" onClick={larger}>
                     +
                 </button>
+                {open > fit && (
+                    <button
+                        class="tool"
+                        aria-pressed={chosen === null}
+                        title="As large as it opens"
+                        onClick={() => choose(null)}
+                    >
+                        Read
+                    </button>
+                )}
                 <button
                     class="tool"
-                    aria-pressed={chosen === null}
+                    aria-pressed={scale === fit}
                     title="The whole picture (0)"
-                    onClick={() => choose(null)}
+                    onClick={() => choose("fit")}
                 >
                     Fit
                 </button>
@@ -89,11 +106,19 @@ export function Zoom({
                 tabIndex={0}
                 role="group"
                 aria-label={label}
+                onScroll={(e) => {
+                    const { scrollLeft, scrollTop, clientWidth, clientHeight, scrollWidth, scrollHeight } =
+                        e.currentTarget;
+                    looked.current = {
+                        x: (scrollLeft + clientWidth / 2) / scrollWidth,
+                        y: (scrollTop + clientHeight / 2) / scrollHeight,
+                    };
+                }}
                 onKeyDown={(e) => {
                     if (e.ctrlKey || e.metaKey || e.altKey) return;
                     if (e.key === "+") larger();
                     else if (e.key === "-") smaller();
-                    else if (e.key === "0") choose(null);
+                    else if (e.key === "0") choose("fit");
                 }}
                 onPointerDown={(e) => {
                     // fingers scroll by themselves

@@ -190,6 +190,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
+    PERFORM pawl._begin_distributed(bound.relation);
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
     RETURN pawl._binding(bound.relation, bound.state_column);
 END

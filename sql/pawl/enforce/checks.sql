@@ -145,8 +145,7 @@ COMMENT ON FUNCTION pawl.check_lease(interval, text) IS
 binding; name: of the argument, for the error. Errors: 22023 out of range. Privileges: pawl_worker and above.
 Example: SELECT pawl.check_lease(''1 min'')';
 
--- The first of these tables that Citus distributes. Its shards are tables of other names,
--- whose triggers find no binding.
+-- The first of these tables that Citus distributes: its rows are in shards, tables of other names on several nodes.
 CREATE FUNCTION pawl._distributed(relations regclass[]) RETURNS regclass
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -199,12 +198,7 @@ BEGIN
         PERFORM pawl.raise('0A000', format('%s is a temporary table', relation),
             'Its binding would outlive the table.');
     END IF;
-    member := pawl._distributed(ARRAY(SELECT m FROM pawl._members(relation) m));
-    IF member IS NOT NULL THEN
-        PERFORM pawl.raise('0A000', format('%s is a distributed table', member),
-            'Citus keeps its rows in shards, where every write would fail.',
-            format('select undistribute_table(%L)', member));
-    END IF;
+    PERFORM pawl._check_distributed(relation, ARRAY(SELECT m FROM pawl._members(relation) m));
     PERFORM pawl._check_owner(relation);
     IF class.relispartition THEN
         SELECT pg_partition_root(relation) INTO root;

@@ -87,6 +87,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     PERFORM pawl._check_isolation(doing);
+    PERFORM pawl._begin_distributed(before.relation);
     EXECUTE format('LOCK TABLE %s IN %s MODE', before.relation,
                    CASE WHEN EXISTS (SELECT FROM pawl._lost_indexes(before, after)) THEN 'ACCESS EXCLUSIVE'
                        ELSE 'SHARE ROW EXCLUSIVE' END);
@@ -108,6 +109,7 @@ DECLARE
     lost regclass;
 BEGIN
     PERFORM pawl._check_work(after);
+    PERFORM pawl._check_shard_key(after);
     IF after.validated
         AND (after.owner_column, after.lease_column) IS DISTINCT FROM (before.owner_column, before.lease_column) THEN
         found_one := pawl._wrongly_owned_rows(after.relation::text, after);
@@ -161,6 +163,11 @@ BEGIN
 
     PERFORM pawl._check_isolation('pawl.enforce');
     PERFORM pawl._check_table(relation);
+    PERFORM pawl._begin_distributed(relation);
+    -- the table may be distributed later, in a transaction that is too late for it
+    IF pawl._is_coordinator() AND pawl._creating_extension() IS NULL THEN
+        PERFORM pawl._prepare_definitions();
+    END IF;
     wanted := pawl._version(machine, version);
     -- the version must not be dropped meanwhile
     PERFORM pawl._hold_version(machine, wanted);
@@ -253,6 +260,7 @@ BEGIN
 
     bound.key_columns := pawl._choose_key(bound.relation, bound.state_column, key);
     bound.log_key_columns := pawl._log_key_columns(bound.key_columns);
+    PERFORM pawl._check_shard_key(bound);
     PERFORM pawl._check_work(bound);
     IF pawl._creating_extension() IS NULL THEN  -- a pack's script names the columns in its next statements
         PERFORM pawl._warn_of_work(bound, '{unowned,untimed}');
@@ -340,11 +348,13 @@ BEGIN
     -- also removes triggers without a binding, which a schema-only restore leaves
     IF pawl._is_orphan(relation) AND state_column IS NULL THEN
         PERFORM pawl._check_owner(relation);
+        PERFORM pawl._begin_distributed(relation);
         PERFORM pawl._uninstall(relation);
         PERFORM pawl._drop_lost_indexes(relation);
         RETURN;
     END IF;
     bound := pawl._own_binding(relation, state_column);
+    PERFORM pawl._begin_distributed(bound.relation);
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', bound.relation);
     IF NOT pawl._drop_binding(bound.relation, bound.state_column, pawl._last_definition(bound)) THEN
         PERFORM pawl.raise('42704', format('no machine is enforced on table %s', bound.relation),

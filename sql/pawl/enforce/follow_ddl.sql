@@ -285,6 +285,17 @@ AS $function$
 DECLARE
     root regclass;
 BEGIN
+    -- a shard of Citus may be the first of its table on this node, and pawld looks for its work in pawl.binding
+    FOR root IN
+        SELECT DISTINCT pawl._logical(t.tgrelid, true)
+          FROM pg_event_trigger_ddl_commands() c
+          JOIN pg_trigger t ON c.classid = 'pg_trigger'::regclass AND t.oid = c.objid
+         WHERE t.tgfoid = 'pawl.validate()'::regprocedure
+    LOOP
+        IF NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation = root) THEN
+            PERFORM pawl._adopt(root);
+        END IF;
+    END LOOP;
     FOR root IN
         SELECT DISTINCT b.relation
           FROM pg_event_trigger_ddl_commands() c

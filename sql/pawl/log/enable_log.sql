@@ -109,14 +109,14 @@ COMMENT ON FUNCTION pawl._log_called(pawl.binding) IS 'internal: the log_name of
 
 -- The tables with the triggers of a log that no binding writes; of a partitioned log its root.
 CREATE FUNCTION pawl._orphaned_logs() RETURNS SETOF regclass
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
+LANGUAGE sql STABLE PARALLEL RESTRICTED STRICT SECURITY INVOKER ROWS 1
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT DISTINCT t.tgrelid::regclass FROM pg_depend d
       JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid AND t.tgparentid = 0
       JOIN pg_class c ON c.oid = t.tgrelid AND NOT c.relispartition
      WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = 'pawl.log_insert()'::regprocedure
-       AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.history = t.tgrelid)
+       AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.history IN (t.tgrelid, pawl._logical(t.tgrelid, true)))
      ORDER BY 1
 $function$;
 COMMENT ON FUNCTION pawl._orphaned_logs() IS 'internal: logs without a binding';
@@ -207,7 +207,9 @@ DECLARE
     is_new boolean;
     older regclass := former;
 BEGIN
+    PERFORM pawl._check_distributed_log(bound, true, log_partition);
     SELECT * INTO bound.history, bound.history_view, is_new FROM pawl._take_log(bound, log_name, log_partition);
+    PERFORM pawl._check_distributed_log(bound, is_new, log_partition);
     PERFORM pawl._open_log(bound.history);
     IF is_new THEN
         IF older IS NULL THEN

@@ -110,6 +110,10 @@ DECLARE
     wrong bigint;
     example text;
 BEGIN
+    IF pawl._is_distributed(bound.history) THEN
+        PERFORM pawl._attach_distributed_rows(bound, row_text.columns, row_text.expressions);
+        RETURN;
+    END IF;
     EXECUTE format('SELECT EXISTS (SELECT FROM %s)', bound.history) INTO used;
     used := used OR anchors IS NOT NULL;
     IF used THEN
@@ -143,6 +147,23 @@ EXCEPTION WHEN unique_violation THEN
 END
 $function$;
 COMMENT ON FUNCTION pawl._attach_rows(pawl.binding, text) IS 'internal: writes the first log rows of existing rows';
+
+-- The same for a new log of a distributed table. Citus cannot join each row with a query of its own, which the entries
+-- of a new log do not need.
+CREATE FUNCTION pawl._attach_distributed_rows(bound pawl.binding, columns text, expressions text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    expressions := replace(replace(replace(replace(expressions, 'n.sort_key', '1'), 'n.created_at', '$2'),
+        'n.salt', 'r."pawl~salt"'), 'o.hash', 'NULL::bytea');
+    EXECUTE format('INSERT INTO %s (%s) SELECT %s FROM (SELECT x.*, uuid_send(gen_random_uuid()) AS "pawl~salt" '
+                   'FROM %s x) r', bound.history, columns, expressions, bound.relation)
+      USING bound.version, clock_timestamp();
+END
+$function$;
+COMMENT ON FUNCTION pawl._attach_distributed_rows(pawl.binding, text, text) IS
+'internal: writes the first log rows of the rows of a distributed table';
 
 -- Rows that were deleted while the log was closed end with pawl.delete, so that they can be inserted again.
 CREATE FUNCTION pawl._close_missing(bound pawl.binding) RETURNS void

@@ -54,7 +54,11 @@ CREATE FUNCTION pawl._of_subject(bound pawl.binding) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT string_agg(format('pawl.same_value(l.%I, %s)', k.name,
+    SELECT string_agg(format(CASE WHEN to_regclass('pg_catalog.pg_dist_partition') IS NULL
+                                  THEN 'pawl.same_value(l.%I, %s)'
+                                  WHEN a.atttypid < 16384 AND pawl._is_distributed(bound.history)
+                                  THEN 'l.%I OPERATOR(pg_catalog.=) %s'  -- by which Citus finds the shard
+                                  ELSE 'pawl.same_value(l.%I, %s)' END, k.name,
                 pawl.value_expression(format('($1)[%s]', k.n), a.atttypid, a.atttypmod)), ' AND ' ORDER BY k.n)
       FROM unnest(bound.log_key_columns) WITH ORDINALITY k(name, n)
       JOIN pg_attribute a ON a.attrelid = bound.history AND a.attname = k.name
@@ -155,6 +159,11 @@ traceparent, tracestate: a W3C trace context; a traceparent without tracestate r
 Warns (25P01) outside a transaction block, where the statement that calls it is the whole transaction.
 Errors: 22023 an invalid traceparent or tracestate. Privileges: all roles.
 Example: SELECT pawl.set_context(processor => ''billing'', correlation_id => ''request 17'')';
+
+CREATE FUNCTION pawl._set_on_nodes(setting text, value text) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_set_on_nodes';
+COMMENT ON FUNCTION pawl._set_on_nodes(text, text) IS
+'internal: sets a setting of pawl for this transaction, here and on the nodes of a Citus cluster';
 
 CREATE FUNCTION pawl.child_span(traceparent text) RETURNS text
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED STRICT SECURITY INVOKER

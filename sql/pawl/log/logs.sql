@@ -196,6 +196,7 @@ BEGIN
                    pawl._columns('', log_keys), layout.clause);
     log := format('%I.%I', schema_name, log_table)::regclass;
     EXECUTE format('COMMENT ON TABLE %s IS %L', log, 'the state changes of ' || relation || ', written by pawl');
+    PERFORM pawl._distribute_log(relation, log, log_keys[1]);
     IF layout.clause IS NOT NULL THEN
         PERFORM pawl._make_first_partitions(log, layout.strategy, layout.buckets);
     END IF;

@@ -242,6 +242,7 @@ AS $function$
 DECLARE
     bound pawl.binding := pawl._logged(relation, state_column);
 BEGIN
+    PERFORM pawl._reject_distributed(bound.relation, 'pawl.prune_log');
     PERFORM pawl._check_retention(older_than, batch);
     IF only_terminal IS NULL THEN
         PERFORM pawl.raise('22004', 'only_terminal must not be null');

@@ -293,6 +293,7 @@ DECLARE
     unknown text;
     named text[];
 BEGIN
+    PERFORM pawl._reject_distributed(bound.relation, 'pawl.redact');
     IF fields IS NULL OR array_position(fields, NULL) IS NOT NULL THEN
         PERFORM pawl.raise('22004', 'fields must not be null');
     ELSIF reason IS NULL THEN

@@ -74,6 +74,7 @@ AS $function$
 DECLARE
     bound pawl.binding := pawl._logged(relation, state_column);
 BEGIN
+    PERFORM pawl._reject_distributed(bound.relation, 'pawl.keep_log');
     IF only_terminal IS NULL OR ahead IS NULL THEN
         PERFORM pawl.raise('22004',
             format('%s must not be null', CASE WHEN ahead IS NULL THEN 'ahead' ELSE 'only_terminal' END));

@@ -177,6 +177,7 @@ DECLARE
     name name;
     problem text;
 BEGIN
+    PERFORM pawl._reject_distributed(bound.relation, 'pawl.audit');
     IF NOT (pawl._owns(bound.relation) AND pawl._owns(bound.history)) THEN
         PERFORM pawl.raise('42501', format('must be owner of table %s and its log', bound.relation), NULL,
             pawl._owner_hint(CASE WHEN pawl._owns(bound.relation) THEN bound.history ELSE bound.relation END));

@@ -113,6 +113,48 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._log_health(pawl.binding) IS 'internal: the health of the log of one binding';
 
+-- A distributed table: its log is distributed with it, and each shard of both has the triggers. Without Citus'
+-- coordinator this node sees its own shards only.
+CREATE FUNCTION pawl._distributed_health(bound pawl.binding) RETURNS TABLE (status text, detail text, hint text)
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 1
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+DECLARE
+    part regclass;
+    function text;
+    wrong text;
+BEGIN
+    hint := format('select pawl.release(%L, %L), then enforce the machine again', bound.relation, bound.state_column);
+    IF pawl._is_distributed(bound.relation) IS DISTINCT FROM pawl._is_distributed(coalesce(bound.history,
+        bound.relation)) THEN
+        RETURN QUERY SELECT 'error', format('of table %s and its log %s only one is distributed', bound.relation,
+            bound.history), hint;
+        RETURN;
+    END IF;
+    IF NOT pawl._is_coordinator() THEN
+        RETURN QUERY SELECT 'ok', NULL::text, NULL::text;
+        RETURN;
+    END IF;
+    FOR part, function IN SELECT p.part, p.function FROM (VALUES (bound.relation, 'pawl.validate()'),
+        (bound.history, 'pawl.protect_log()')) p(part, function) WHERE p.part IS NOT NULL LOOP
+        EXECUTE 'SELECT string_agg(c.shardid::text, '', '' ORDER BY c.shardid) '
+            'FROM pg_catalog.run_command_on_shards($1, $2) c WHERE NOT c.success OR c.result = ''0'''
+           INTO wrong USING part, 'SELECT count(*) FROM pg_catalog.pg_trigger t WHERE t.tgrelid = '
+               '''%s''::pg_catalog.regclass AND t.tgenabled <> ''D'' AND t.tgfoid = '
+               || quote_literal(function) || '::pg_catalog.regprocedure';
+        IF wrong IS NOT NULL THEN
+            RETURN QUERY SELECT 'error', format('shards of %s cannot be reached, or are without triggers: %s', part,
+                wrong), hint;
+            RETURN;
+        END IF;
+    END LOOP;
+    RETURN QUERY SELECT 'ok', NULL::text, NULL::text;
+END
+$function$;
+COMMENT ON FUNCTION pawl._distributed_health(pawl.binding) IS
+'internal: the health of a binding of a table that Citus distributes';
+
 -- One binding.
 CREATE FUNCTION pawl._health(bound pawl.binding)
 RETURNS TABLE (check_name text, status text, detail text, hint text)
@@ -132,12 +174,10 @@ BEGIN
         RETURN;
     END IF;
     RETURN QUERY SELECT check_name, 'ok', NULL, NULL;
-    -- a table can be distributed after it was bound
-    RETURN QUERY SELECT 'distributed', 'error',
-        format('%s is a distributed table: Citus keeps its rows in shards, where every write fails', d),
-                        format('select undistribute_table(%L)', d)
-                   FROM pawl._distributed(ARRAY(SELECT m FROM pawl._members(bound.relation) m UNION SELECT m
-                       FROM pawl._members(bound.history) m)) d WHERE d IS NOT NULL;
+    IF pawl._distributed(ARRAY(SELECT m FROM pawl._members(bound.relation) m UNION SELECT m
+                                 FROM pawl._members(bound.history) m)) IS NOT NULL THEN
+        RETURN QUERY SELECT 'distributed', h.status, h.detail, h.hint FROM pawl._distributed_health(bound) h;
+    END IF;
 
     SELECT * INTO problem
         FROM pawl._column_problem(bound.relation, bound.state_column, bound.machine, bound.version, false);
@@ -190,7 +230,7 @@ COMMENT ON FUNCTION pawl._health(pawl.binding) IS 'internal: the health of one b
 -- The checks of owned work; no rows for a binding without it.
 CREATE FUNCTION pawl._work_health(bound pawl.binding)
 RETURNS TABLE (check_name text, status text, detail text, hint text)
-LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 4
+LANGUAGE plpgsql STABLE PARALLEL RESTRICTED STRICT SECURITY INVOKER ROWS 4
 SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_column
@@ -204,6 +244,11 @@ BEGIN
         SELECT * INTO problem FROM pawl._work_column_problem(bound);
         RETURN QUERY SELECT 'managed_columns', CASE WHEN problem.message IS NULL THEN 'ok' ELSE 'error' END,
             concat_ws(': ', problem.message, problem.detail), problem.hint;
+    END IF;
+    -- a node of Citus that is not the coordinator has the indexes on its shards only
+    IF EXISTS (SELECT FROM pawl._work_columns(bound))
+        AND EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.relation)
+        AND (NOT pawl._is_distributed(bound.relation) OR pawl._is_coordinator()) THEN
         SELECT string_agg(format('%s on %s', s.kind, s.member)
                           || CASE WHEN s.found_one IS NULL THEN ' is missing' WHEN NOT s.is_valid
                               THEN ' is invalid' ELSE ' is another one' END,
@@ -340,7 +385,8 @@ BEGIN
           JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid AND t.tgparentid = 0
          WHERE d.refclassid = 'pg_proc'::regclass
            AND d.refobjid = ANY (pawl._table_functions())
-           AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(t.tgrelid) a))
+           AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation = pawl._logical(t.tgrelid, true)
+                   OR b.relation IN (SELECT a FROM pawl._ancestors(t.tgrelid) a))
          GROUP BY t.tgrelid ORDER BY t.tgrelid::regclass::text COLLATE "C";
 END
 $function$;

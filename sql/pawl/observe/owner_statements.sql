@@ -54,8 +54,7 @@ DECLARE
     read regclass[];
     blocked regclass;
 BEGIN
-    SELECT b.* INTO bound FROM pawl.binding b
-        WHERE b.relation = _owner_statements.relation AND b.state_column = _owner_statements.state_column;
+    bound := pawl._binding_here(relation, state_column);
     SELECT c.relowner INTO owner FROM pg_class c WHERE c.oid = bound.relation AND c.relkind IN ('r', 'p');
     IF NOT FOUND THEN
         PERFORM pawl.raise('42809', format('%s is not a table with a binding on column "%s"', relation, state_column));

@@ -72,6 +72,10 @@ BEGIN
                 CONTINUE;
             END IF;
         END IF;
+        IF pawl._is_distributed(bound.relation) THEN
+            RETURN QUERY SELECT v.* FROM pawl._verify_distributed(bound) v;
+            CONTINUE;
+        END IF;
         RETURN QUERY SELECT v.* FROM pawl.read_as_owner(bound.relation, bound.state_column, 'verify')
                          v(relation regclass, state_column name, key text, problem text, detail text);
         IF bound.history IS NOT NULL THEN

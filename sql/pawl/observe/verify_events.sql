@@ -26,6 +26,9 @@ AS $function$
 DECLARE
     since timestamptz := greatest(coalesce(bound.events_since, bound.enforced_at), pawl._events_pruned_at());
     cut timestamptz := coalesce((SELECT p.horizon FROM pawl.pruned_log p WHERE p.log = bound.history), '-infinity');
+    -- null unless rows of the table have come from another database, or moved to one
+    kind text := (SELECT p.kind FROM pawl.placed_table p WHERE p.relation = bound.relation AND p.role <> 'shared'
+        AND EXISTS (SELECT FROM pawl.moved_unit m WHERE m.kind = p.kind) LIMIT 1);
     reader oid := (SELECT r.oid FROM pg_roles r WHERE r.rolname = current_user);
     truncated boolean;
 BEGIN
@@ -41,8 +44,14 @@ BEGIN
           CROSS JOIN LATERAL (SELECT CASE WHEN l.id IS NULL THEN array_to_string(e.key, ', ') ELSE l.key END AS key) k
           CROSS JOIN LATERAL (VALUES
                ('event_missing', e.txid IS NULL AND l.created_at > $5 AND NOT $6
-                   AND l.event IS DISTINCT FROM 'pawl.attach', 'the outbox has no event of this entry'),
-               ('event_unfounded', l.id IS NULL AND e.at >= $4, 'the outbox has an event that is not in the log'),
+                   AND l.event IS DISTINCT FROM 'pawl.attach'
+                   AND NOT ($7 IS NOT NULL AND EXISTS (SELECT FROM pawl.moved_unit m WHERE m.kind = $7
+                       AND m.key = split_part(ltrim(l.key, '('), ', ', 1) AND m.arrived_at >= l.created_at)),
+                'the outbox has no event of this entry'),
+               ('event_unfounded', l.id IS NULL AND e.at >= $4
+                   AND NOT ($7 IS NOT NULL AND EXISTS (SELECT FROM pawl.moved_unit m WHERE m.kind = $7
+                       AND m.key = e.key[1] AND m.departed_at >= e.at)),
+                'the outbox has an event that is not in the log'),
                ('event_differs', e.log_id = l.id AND (e.sort_key IS DISTINCT FROM l.sort_key
                    OR e.from_state COLLATE "C" IS DISTINCT FROM l.from_state COLLATE "C"
                    OR e.to_state COLLATE "C" IS DISTINCT FROM l.to_state COLLATE "C"),
@@ -52,7 +61,7 @@ BEGIN
          WHERE p.holds ORDER BY k.key COLLATE "C", coalesce(l.sort_key, e.sort_key), p.problem$query$
         USING bound.relation, bound.state_column, bound.enforced_at, cut, since,
               -- that log was written elsewhere
-              EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = bound.history)
+              EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = bound.history), kind
     LOOP
         -- TRUNCATE ignores snapshots: events that were pruned after this snapshot was taken are gone, and it does not
         -- show the time of the pruning
@@ -176,7 +185,7 @@ COMMENT ON FUNCTION pawl._health_pauses(pawl.binding) IS 'internal: the pauses o
 -- Rows of pawl's tables that name objects that no longer exist, left by a partial restore or by hand.
 CREATE FUNCTION pawl._health_orphans()
 RETURNS TABLE (relation regclass, state_column name, check_name text, status text, detail text, hint text)
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
+LANGUAGE sql STABLE PARALLEL RESTRICTED STRICT SECURITY INVOKER ROWS 1
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT p.relation, p.state_column, 'paused', 'warning', 'claims are paused where no machine is enforced',

@@ -8,6 +8,7 @@ DECLARE
     bound pawl.binding := pawl._own_binding(relation, state_column);
     problem text;
 BEGIN
+    PERFORM pawl._reject_distributed(bound.relation, 'pawl.set_lock_order');
     IF after IS NOT NULL AND NOT coalesce(pawl._owns(after), false) THEN
         PERFORM pawl.raise('42501', format('must be owner of table %s', after), NULL,
             pawl._owner_hint(after));

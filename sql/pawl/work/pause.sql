@@ -118,6 +118,10 @@ AS $function$
 DECLARE
     bound pawl.binding := pawl._binding(relation, state_column);
 BEGIN
+    IF pawl._is_coordinator() AND pawl._is_distributed(bound.relation) THEN
+        PERFORM pawl.raise('0A000', format('distributed table %s cannot be paused from the coordinator', relation),
+            'A pause stops the claims on the node where it is.', 'call pawl.pause on each node with shards of it');
+    END IF;
     IF until <= clock_timestamp() THEN
         PERFORM pawl.raise('22023', 'a pause cannot end in the past', format('It would end at %s.', until));
     END IF;

@@ -52,6 +52,7 @@ DECLARE
     bound pawl.binding := pawl._own_binding(relation, state_column);
     found_type text;
 BEGIN
+    PERFORM pawl._reject_distributed(bound.relation, 'pawl.set_placing');
     IF allowed IS NULL THEN
         PERFORM pawl.raise('22004', 'allowed must not be null');
     END IF;

@@ -374,11 +374,12 @@ bool exchange(FunctionCallInfo fcinfo, const Asked& asked, Intent& intent, Tasks
         Turn turn(tasks_table, steps_table, intent, tasks);
         Work work(asked, elements, turn, steps_table, intent, tasks);
         ErrorData* error = try_alone([&] { work.run(fcinfo); });
+        // the error is in memory that SPI_finish frees
+        if (error != nullptr && core::is_transient(unpack_sql_state(error->sqlerrcode))) ReThrowError(error);
         SPI_finish();
         tasks = {};
         close_target(steps_table);
         close_target(tasks_table);
-        if (error != nullptr && core::is_transient(unpack_sql_state(error->sqlerrcode))) ReThrowError(error);
         return error == nullptr;
     });
 }

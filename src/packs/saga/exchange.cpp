@@ -112,9 +112,10 @@ int exchange(FunctionCallInfo fcinfo, const Elements& elements, const Asked& ask
         bool done = false;
         ErrorData* error = try_alone([&] { done = both.run(reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo)); });
         if (!done) tuplestore_clear(reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo)->setResult);
+        // the error is in memory that SPI_finish frees
+        if (error != nullptr && core::is_transient(unpack_sql_state(error->sqlerrcode))) ReThrowError(error);
         SPI_finish();
         close_target(tasks);
-        if (error != nullptr && core::is_transient(unpack_sql_state(error->sqlerrcode))) ReThrowError(error);
         return done ? both.missing() : -1;
     });
 }

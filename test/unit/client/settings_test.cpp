@@ -55,7 +55,7 @@ TEST(Settings, ProblemsNameTheLine) {
     EXPECT_EQ(problem_of("http = \"h:99999\"").find("pawld.toml, line 1: http, its port, must be a whole number"), 0u);
     EXPECT_EQ(problem_of("pooler = \"transactions\""),
               "pawld.toml, line 1: pooler must be one of none, session, transaction, not \"transactions\"");
-    EXPECT_NE(problem_of("batsch = 1").find("no setting \"batsch\"; there are api, api_certificate"),
+    EXPECT_NE(problem_of("batsch = 1").find("no setting \"batsch\"; there are all_databases, api, api_certificate"),
               std::string::npos);
     EXPECT_NE(problem_of("batch = 1.5").find("line 1: batch must be a whole number"), std::string::npos);
     EXPECT_NE(problem_of("[[duty]]\nname = \"n\"").find("a duty needs a name and its sql"), std::string::npos);
