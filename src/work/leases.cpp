@@ -18,12 +18,12 @@ void add_owner(const Managed& managed, Parameters& parameters, Datum owner) {
     parameters.add(managed.owner.type, owner);
 }
 
-// The rows of a processor whose lease has not expired. Rows locked by another transaction are skipped.
-Batch pick_held(const Target& target, text* processor) {
+// The rows of a processor whose lease has not expired at a time. Rows locked by another transaction are skipped.
+Batch pick_held(const Target& target, text* processor, TimestampTz now) {
     const Managed& managed = *target.binding->managed;
     Parameters parameters = {};
     add_owner(managed, parameters, owner_value(managed, processor));
-    parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(GetCurrentTimestamp()));
+    parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(now));
     return pick_rows(target,
                      psprintf("WHERE %s AND %s OPERATOR(pg_catalog.>=) $2 FOR NO KEY UPDATE SKIP LOCKED",
                               column_equals(managed.owner, 1), column_name(managed.lease)),
@@ -182,8 +182,9 @@ Datum heartbeat(FunctionCallInfo fcinfo, const Target& target) {
     return pg::call([&] {
         SPI_connect();
         const Managed& managed = *target.binding->managed;
-        const Batch held = pick_held(target, processor);
+        // one time for all: a lease that expires meanwhile must not make the others fail
         intent.at = GetCurrentTimestamp();
+        const Batch held = pick_held(target, processor, intent.at);
         const Datum until = DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(intent.at),
                                                 IntervalPGetDatum(lease == nullptr ? &managed.lease_time : lease));
         const Batch ending = ending_before(target, held, DatumGetTimestampTz(until));

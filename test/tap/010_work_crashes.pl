@@ -90,32 +90,33 @@ insert into job (id) select generate_series(1001, 21000);
 SQL
 my $folder = PostgreSQL::Test::Utils::tempdir;
 my %script = (
-	work => <<'SQL', duties => <<'SQL', beat => <<'SQL');
+	work => <<'SQL', lost => <<'SQL', duties => <<'SQL', beat => <<'SQL');
 select pawl.set_context() \gset
 begin;
-select count(*) from pawl.claim(null::job, processor => 'c:client_id', batch => 10, lease => '300 ms');
+select count(*) from pawl.claim(null::job, processor => 'c:client_id', batch => 10, lease => '4 s');
 commit;
 begin;
-insert into told select id, token, 'c:client_id' from job where owner = 'c:client_id' and lease > clock_timestamp()
-    order by id limit 8 for update;
+insert into told select id, token, 'c:client_id' from job where owner = 'c:client_id' and lease > clock_timestamp() + interval '3 s' order by id limit 8 for update;
 select count(*)
     from pawl.fire_many('job', array(select t.job from told t join job j on j.id = t.job and j.token = t.token
         where j.owner = 'c:client_id' and j.state = 'running'), 'finish', processor => 'c:client_id');
 delete from told t using job j where j.id = t.job and j.state <> 'done' and t.worker = 'c:client_id';
 commit;
 SQL
+select count(*) from pawl.claim(null::job, processor => 'lost', batch => 2, lease => '1 ms');
+SQL
 select done from pawl.reap('job', 50);
 insert into job (id) select g from (select coalesce(max(id), 0) + 1 as next from job) m,
     generate_series(m.next, m.next + 4) g on conflict do nothing;
 SQL
-select pawl.heartbeat('job', 'c:client_id', '500 ms');
+select pawl.heartbeat('job', 'c:client_id', '4 s');
 SQL
 append_to_file("$folder/$_.sql", $script{$_}) for keys %script;
 local $ENV{PGHOST} = $node->host;
 local $ENV{PGPORT} = $node->port;
 my $complaints = '';
-my $load = IPC::Run::start(['pgbench', '-n', '-f', "$folder/work.sql\@8", '-f', "$folder/duties.sql\@1", '-f',
-	"$folder/beat.sql\@2", '-c', '6', '-j', '2', '-T', '600',
+my $load = IPC::Run::start(['pgbench', '-n', '-f', "$folder/work.sql\@8", '-f', "$folder/lost.sql\@1", '-f',
+	"$folder/duties.sql\@1", '-f', "$folder/beat.sql\@2", '-c', '6', '-j', '2', '-T', '600',
 	'--max-tries=0', 'postgres'], '>', '/dev/null', '2>', \$complaints);
 $node->poll_query_until('postgres', "select count(*) > 1000 from job where state = 'done'")
 	or do { IPC::Run::pump_nb($load); die "the load stands still: $complaints" };

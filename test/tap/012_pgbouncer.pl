@@ -95,10 +95,10 @@ $pooler->end;
 $pooler->begin;
 
 # Many clients at once.
-my %script = (work => <<'SQL', beat => <<'SQL', duties => <<'SQL', late => <<'SQL');
+my %script = (work => <<'SQL', lost => <<'SQL', beat => <<'SQL', duties => <<'SQL', late => <<'SQL');
 begin;
 select pawl.set_context(processor => 'c:client_id', correlation_id => 'c:client_id');
-select count(*) from pawl.claim(null::job, batch => 5, lease => '200 ms');
+select count(*) from pawl.claim(null::job, batch => 5, lease => '10 min');
 commit;
 begin;
 select pawl.set_context(processor => 'c:client_id', correlation_id => 'c:client_id');
@@ -106,7 +106,12 @@ select count(*)
     from pawl.fire_many('job', array(select id from job where owner = 'c:client_id' order by id limit 4), 'finish');
 commit;
 SQL
-select pawl.heartbeat('job', 'c:client_id', '200 ms');
+begin;
+select pawl.set_context(processor => 'lost :client_id', correlation_id => 'lost :client_id');
+select count(*) from pawl.claim(null::job, batch => 2, lease => '1 ms');
+commit;
+SQL
+select pawl.heartbeat('job', 'c:client_id', '10 min');
 SQL
 select done from pawl.reap();
 select done from pawl.fire_due('job');
@@ -120,8 +125,8 @@ SQL
 append_to_file("$folder/$_.sql", $script{$_}) for keys %script;
 my ($out, $err) = ('', '');
 ok(IPC::Run::run(['pgbench', '-n', '-h', $folder, '-p', $port, '-M', 'simple', '-f', "$folder/work.sql\@8", '-f',
-	"$folder/beat.sql\@2", '-f', "$folder/duties.sql\@1",
-		'-f', "$folder/late.sql\@1", '-c', '12', '-j', '2', '-t', '120', 'postgres'], '>', \$out, '2>', \$err),
+	"$folder/lost.sql\@1", '-f', "$folder/beat.sql\@2", '-f', "$folder/duties.sql\@1", '-f',
+	"$folder/late.sql\@1", '-c', '12', '-j', '2', '-t', '120', 'postgres'], '>', \$out, '2>', \$err),
 	'twelve clients on two sessions') or diag($err);
 cmp_ok(one($node, "select count(*) from job where state = 'done'"), '>', 1000, 'they get their work done');
 is(one($node, "select count(distinct pid) <= 2 from pg_stat_activity where application_name = 'pgbench' and "
@@ -136,6 +141,7 @@ select count(*)
  where event in ('finish', 'fail')
      and (event_before is distinct from 'start' or processor_before is distinct from processor)
 SQL
+ask("select pawl.abandon('job', 'c$_')") for 0 .. 11;
 wait_until(sub { ask("select done = 0 and next_at is null from pawl.reap('job')") eq 't' }, 'all leases to end');
 is(one($node, 'select count(*) from job where owner is not null'), 0, 'in the end everything is free');
 sound($node, 'through the pooler');

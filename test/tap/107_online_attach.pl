@@ -10,6 +10,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $rows = 8000;
+my $barrier = 1500;    # rows that no writer takes, a multiple of this, stop a validation when they are locked
 my $node = new_cluster('main', conf => "fsync = off\n");
 my $dir = PostgreSQL::Test::Utils::tempdir;
 $node->safe_psql('postgres', <<"SQL");
@@ -32,6 +33,7 @@ SQL
 my $script = "$dir/write.pgbench";
 append_to_file($script, <<"SQL");
 \\set row random(1, $rows)
+\\set row :row - case when :row % $barrier = 0 then 1 else 0 end
 \\set what random(1, 10)
 \\set fresh random($rows + 1, 900000)
 \\if :what < 6
@@ -74,8 +76,8 @@ sub validating
 	return ($session, $pid);
 }
 
-my $begun = sub {
-	return one($node, "select coalesce(sum(begun), 0) from pawl.validation where relation = '$_[0]'::regclass");
+my $checked = sub {
+	return one($node, "select coalesce(sum(checked), 0) from pawl.validation where relation = '$_[0]'::regclass");
 };
 my $sound = sub {
 	my ($table, $name, $database) = @_;
@@ -94,11 +96,20 @@ for my $table ('plain', 'parted')
 	my $writers = writers($table);
 	$node->safe_psql('postgres', "select pawl.enforce('$table', 'state', 'job', validate => false), "
 			. "pawl.enable_log('$table', hash_chain => " . ($table eq 'plain' ? 'true' : 'false') . ")");
+	my $stop = 0;
 	for my $accident ('terminate', 'KILL', 'cancel', 'KILL', 'immediate')
 	{
-		my $before = $begun->($table);
+		# however slowly this program looks, the validation does not end before the accident
+		my $locker = $node->background_psql('postgres', on_error_stop => 0);
+		$stop += $barrier;
+		$locker->query("begin; select from $table where id = $stop for update");
+		my $before = $checked->($table);
 		my ($session, $pid) = validating($table);
-		wait_until(sub { $begun->($table) > $before + 300 || $begun->($table) eq '' }, 'some batches');
+		my $seen;
+		wait_until(sub {
+			$seen = $checked->($table);
+			$seen > $before + 300 || one($node, "select cardinality(pg_blocking_pids($pid))") > 0
+		}, 'some batches');
 		if ($accident eq 'immediate')
 		{
 			$node->stop('immediate');
@@ -115,8 +126,8 @@ for my $table ('plain', 'parted')
 		{
 			$node->safe_psql('postgres', "select pg_${accident}_backend($pid)");
 		}
-		eval { $session->quit };
-		cmp_ok($begun->($table), '>=', $before + 300, "$table, $accident: what was committed stays");
+		eval { $_->quit } for $session, $locker;
+		cmp_ok($checked->($table), '>=', $seen, "$table, $accident: what was committed stays");
 		stop_writers($writers);
 		$writers = writers($table);
 	}
