@@ -96,7 +96,8 @@ begin;
 select count(*) from pawl.claim(null::job, processor => 'c:client_id', batch => 10, lease => '4 s');
 commit;
 begin;
-insert into told select id, token, 'c:client_id' from job where owner = 'c:client_id' and lease > clock_timestamp() + interval '3 s' order by id limit 8 for update;
+insert into told select id, token, 'c:client_id' from job where owner = 'c:client_id'
+    and lease > clock_timestamp() + interval '3 s' order by id limit 8 for update;
 select count(*)
     from pawl.fire_many('job', array(select t.job from told t join job j on j.id = t.job and j.token = t.token
         where j.owner = 'c:client_id' and j.state = 'running'), 'finish', processor => 'c:client_id');
