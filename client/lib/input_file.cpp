@@ -108,11 +108,12 @@ std::string_view InputFile::read() {
         const int got = gzread(impl_->file, impl_->bytes.data(), static_cast<unsigned>(impl_->bytes.size()));
         int code = Z_OK;
         const char* message = gzerror(impl_->file, &code);
+        // Also beside the last bytes of data that end early: zlib 1.3.2 has forgotten it at the next call.
+        if (code == Z_ERRNO)
+            impl_->broken = std::strerror(errno);
+        else if (code != Z_OK && code != Z_STREAM_END)
+            impl_->broken = std::string("the gzip data are damaged: ") + message;
         if (got <= 0) {
-            if (code == Z_ERRNO)
-                impl_->broken = std::strerror(errno);
-            else if (code != Z_OK && code != Z_STREAM_END)
-                impl_->broken = std::string("the gzip data are damaged: ") + message;
             if (impl_->rest.empty()) return {};
             impl_->convert({}, true);
             return impl_->converted;

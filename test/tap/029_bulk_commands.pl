@@ -127,7 +127,8 @@ is($status, 1, 'a file that cannot be read to its end ends with 1');
 like($why, qr/the JSON array is not closed/, 'and says why');
 system("gzip -c " . file('long.csv', "id,amount\n" . join('', map { "r$_,1\n" } 1 .. 50_000))
 			. " | head -c 50000 > $folder/cut.csv.gz") == 0 or die;
-is((pawl('bulk', 'submit', "$folder/cut.csv.gz", '--operation', 'payments'))[1], 1, 'gzip data that end early');
+my ($told, $cut, $err) = pawl('bulk', 'submit', "$folder/cut.csv.gz", '--operation', 'payments');
+is($cut, 1, 'gzip data that end early') or diag($told, $err, -s "$folder/cut.csv.gz", ' bytes');
 run_duties();
 is(one($node, "select string_agg(coalesce(row_id, '?') || ' ' || state, ', ' order by row_number) from "
 		. "pawl_bulk.latest_records where operation = '$_->[0]{operation}'"), $_->[1], $_->[2])

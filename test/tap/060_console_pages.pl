@@ -36,7 +36,7 @@ ok($node->poll_query_until('postgres', q{select (select count(*) = 6 from pawl_d
 		(select json_agg(name || state) from pawl_saga.flows),
 		'bulk', (select json_agg(s) from pawl_bulk.status s))}));
 
-my $browser = Browser->new;
+my $browser = Browser->new(network => 1);
 my $shown = 0;
 my $whole = 0;
 END { local ($?, $@); diag($browser->tells), picture('died') if $browser && !$whole }

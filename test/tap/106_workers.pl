@@ -84,8 +84,8 @@ sub ends
 	my $states = '';
 	eval {
 		wait_until(sub {
-			$node->safe_psql('postgres', $source->{duties});
-			$states = $node->safe_psql('postgres', $source->{states});
+			one($node, $source->{duties});
+			$states = one($node, $source->{states});
 			$states !~ /^(?:ready|running|open)/m }, $of);
 	} or return "$states\n$@";
 	return join ' ', sort split /\n/, $states;
@@ -104,7 +104,7 @@ sub works
 	my $owned = sub { one($node, $source->{owned}) > 0 };
 	return wait_until(sub {
 		return 1 if $owned->();
-		$node->safe_psql('postgres', $source->{duties});
+		one($node, $source->{duties});
 		return $owned->() }, 'jobs at work');
 }
 
@@ -120,7 +120,7 @@ my %accident = (
 		works();
 		kill 'STOP', $$run->{pid};
 		wait_until(sub {
-			$node->safe_psql('postgres', $source->{duties});
+			one($node, $source->{duties});
 			one($node, $source->{owned}) == 0 }, 'lost leases');
 		kill 'CONT', $$run->{pid};
 	},

@@ -13,7 +13,7 @@ use PawlTest;
 my %running;
 my $element = 'element-6066-11e4-a52e-4f735466cecf';
 
-# A browser that is gone when the test is.
+# A browser that is gone when the test is. `network`: with a log of what it sends and gets.
 sub new
 {
 	my ($class, %with) = @_;
@@ -21,7 +21,7 @@ sub new
 			folder => File::Temp->newdir }, $class;
 	local $ENV{HOME} = "$self->{folder}";
 	$self->{driver} =
-		IPC::Run::start([ 'chromedriver', '--port=0' ], '<', \'', '>', \$self->{out}, '2>', \$self->{err});
+		IPC::Run::start([ 'setsid', 'chromedriver', '--port=0' ], '<', \'', '>', \$self->{out}, '2>', \$self->{err});
 	$self->{pid} = $self->{driver}{KIDS}[0]{PID};
 	$running{ $self->{pid} } = $self;
 	wait_until(sub {
@@ -34,7 +34,7 @@ sub new
 			'--disable-background-networking',
 			'--disable-component-update', '--window-size=' . ($with{size} // '1280,900'),
 			"--user-data-dir=$self->{folder}/profile" ] },
-		'goog:loggingPrefs' => { browser => 'ALL', performance => 'ALL' } } } });
+		'goog:loggingPrefs' => { browser => 'ALL', $with{network} ? (performance => 'ALL') : () } } } });
 	$self->{session} = "/session/$made->{sessionId}";
 	return $self;
 }
@@ -46,7 +46,8 @@ sub end
 {
 	my ($self) = @_;
 	eval { $self->{http}->request('DELETE', "http://127.0.0.1:$self->{port}$self->{session}") if $self->{session} };
-	kill 'TERM', $self->{pid};
+	# with the browser, which lives on when no session was made
+	kill 'TERM', -$self->{pid};
 	eval { $self->{driver}->finish };
 	delete $running{ $self->{pid} };
 	return;
