@@ -67,10 +67,11 @@ union all select 'findings of pawl.health()', count(*), 0 from pawl.health() whe
 \endif
 
 \if :life
--- A job that changed its owner: lost by the late worker, finished by another one.
+-- A job that changed its owner: lost by the late worker and, if there is one, finished by another.
 select subject_id as job from job_transitions
-    where event = 'complete' and processor <> :'late' and subject_id = any (:'late_ids')
-order by (select count(*) from job_transitions l where l.subject_id = job_transitions.subject_id) desc, 1 limit 1 \gset
+    where subject_id = any (:'late_ids')
+order by event = 'complete' and processor <> :'late' desc,
+    (select count(*) from job_transitions l where l.subject_id = job_transitions.subject_id) desc, 1 limit 1 \gset
 \pset footer off
 \pset format aligned
 \pset border 2
