@@ -1,8 +1,10 @@
 #!/usr/bin/python3
-"""What packagers read is well formed: META.json for PGXN, and debian/, whose lists name all that is installed."""
+"""What packagers read is well formed: META.json for PGXN, and debian/, whose lists name all that is installed. The menu
+of the site has every page of docs/."""
 
 import copy
 import fnmatch
+import importlib.machinery
 import json
 import os
 import pathlib
@@ -110,6 +112,10 @@ with tempfile.TemporaryDirectory() as there:
                    f"{share}/extension/{extension}--{in_control(extension)}.sql"}
     found = {name for name in files_below(there) if not re.search(r"--.*--", name)}
     is_equal(found, wanted, "make install DESTDIR= installs the module and a script for each extension, and no more")
+
+menu = importlib.machinery.SourceFileLoader("build_docs", "scripts/build-docs").load_module().pages()
+is_equal(sorted({str(page) for page in pathlib.Path("docs").rglob("*.md")}.difference(*menu.values())), [],
+         "every page of docs/ is in the menu of the site")
 
 if not pathlib.Path("build/programs/client/pawld").exists():
     print("# the programs are not built: make programs")
