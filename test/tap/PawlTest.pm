@@ -17,8 +17,8 @@ use Time::HiRes qw(sleep time);
 our @EXPORT = qw(new_cluster copy_of_installation one tried asked is_ready sqlstate_of rejected accepted sound
     no_crash fixture endless wait_until becomes kill_server server_life killed_standing);
 
-# Every query of a background session told to the reader is too much to read. Its answer has no newline at its end, which
-# early releases of PostgreSQL 16 left there.
+# Every query of a background session told to the reader is too much to read. Its answer has no newline at its end,
+# which early releases of PostgreSQL 16 left there.
 {
 	no warnings qw(redefine once);
 	*PostgreSQL::Test::BackgroundPsql::note = sub { };
