@@ -142,6 +142,15 @@ select throws_ok(format('select pawl_bulk._shrink_block(%L, 1, 1)', :'blocks'), 
 select throws_ok(format('select pawl_bulk._opened(%L, %s)', o, n), '55000', null, 'nor say that later rows have work')
   from (values (:'open', 1), (:'sealed', 9223372036854775807), (:'blocks', 3), (:'o', 4)) x(o, n);
 reset role;
+begin;
+set local session_replication_role = replica;
+update pawl_bulk.operations set opened_through = 0 where operation = :'o';
+delete from pawl_bulk.records where operation = :'o' and row_number = 2;
+set local session_replication_role = origin;
+set local role forged_operator;
+select throws_ok(format('select pawl_bulk._opened(%L, 3)', :'o'), '55000',
+    format('row 2 of operation %s has no record', :'o'), 'nor of rows whose records are missing');
+rollback;
 delete from pawl_bulk.sql_runs;
 select is((select sum(done) from generate_series(1, 5), pawl_bulk.run_sql_rows()) > 0, true, 'the rows are run');
 select is((select array_agg(row_number || ' ' || state order by row_number) from pawl_bulk.records where operation =

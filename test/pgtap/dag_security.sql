@@ -142,7 +142,10 @@ select throws_ok(format('update pawl_dag.steps set name = %L where task_uuid = %
 select lives_ok(format('update pawl_dag.steps set name = %L where task_uuid = %L and name = %L', 'z', :'task', 'c'),
     'one that is not');
 
-select is_empty('select wrong()', 'everything is as it must be');
 reset role;
+select throws_ok(format('select pawl.set_placing(%L)', b.relation), '55000',
+    format('rows of table %s cannot be placed', b.relation), format('rows of %s are not placed', b.relation))
+  from pawl.binding b where b.extension is not null;
+select is_empty('select wrong()', 'everything is as it must be');
 drop role dag_worker, dag_operator, dag_reader, dag_admin, dag_stranger;
 select * from finish();

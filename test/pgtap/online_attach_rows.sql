@@ -109,4 +109,21 @@ select results_eq($$select subject_id, string_agg(format('%s>%s', coalesce(event
     'pawl.attach>new')$$,
     'each history begins where the row was');
 
+-- A trigger that validates while the state changes of its own statement wait to be logged.
+create table asking (id int primary key, state text not null);
+insert into asking select g, 'new' from generate_series(1, 4) g;
+select pawl.enforce('asking', 'state', 'order', validate => false), pawl.enable_log('asking');
+create function ask() returns trigger language plpgsql as $$
+begin
+    perform pawl.validate('asking');
+    return null;
+end $$;
+create trigger ask after update on asking for each row execute function ask();
+select alike(outcome('update asking set state = ''paid'' where id = 1'),
+    '55000 the statement has changed states that are not logged yet%', 'histories do not begin before they are logged');
+drop trigger ask on asking;
+select lives_ok('update asking set state = ''paid'' where id = 1', 'without the trigger the row is paid');
+select lives_ok('select validate_fully(''asking'')', 'and the table is validated in a statement of its own');
+select is_empty('select * from pawl.verify(''asking'')', 'with nothing wrong');
+
 select * from finish();
