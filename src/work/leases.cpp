@@ -185,7 +185,8 @@ Datum heartbeat(FunctionCallInfo fcinfo, const Target& target) {
         // one time for all: a lease that expires meanwhile must not make the others fail
         intent.at = GetCurrentTimestamp();
         const Batch held = pick_held(target, processor, intent.at);
-        const Datum until = DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(intent.at),
+        // they may have been waited for
+        const Datum until = DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(GetCurrentTimestamp()),
                                                 IntervalPGetDatum(lease == nullptr ? &managed.lease_time : lease));
         const Batch ending = ending_before(target, held, DatumGetTimestampTz(until));
         const int64 extended = set_column(target, ending, managed.lease, until, false, intent);
