@@ -62,6 +62,9 @@ subtest 'arguments' => sub {
 		'99999999999999999999', '{}', '{{', '[[', 'NaN', '%25', "\xc3\xa9", '1e400', 'infinity', '"a', 'a"b.c',
 		'00000000-0000-0000-0000-000000000000',
 		'2024-13-45', "a\tb", '0', 'pg_catalog.pg_authid', '$1', 'null', '(select 1)', '8000-01-01 BC');
+	# A third of it for each parameter, each time another one; all of it in a full run.
+	my $turn = 0;
+	my $of = sub { my $n = ++$turn; return $ENV{PAWL_FULL} ? @_ : @_[ grep { ($_ + $n) % 3 == 0 } keys @_ ] };
 	my (@wrong, $asked);
 	my $encoded = sub {
 		my ($text) = @_;
@@ -87,14 +90,14 @@ subtest 'arguments' => sub {
 			if ($path =~ /\{/)
 			{
 				$try->(uc $method, $path =~ s/\{\w+\}/$encoded->($_)/ger, $method eq 'post' ? (body => {}) : ())
-					for @asked
+					for $of->(@asked)
 			}
 			for my $name ($method eq 'get' ? @query : ())
 			{
 				my $good = $path =~ s/\{\w+\}/1/gr;
 				my $others = join '', map { "&$_=" . ($_ eq 'relation' ? 'pawl_dag.tasks' : 1) }
 					grep { $_ ne $name && /^(relation|key)$/ } @query;
-				$try->('GET', "$good?$name=" . $encoded->($_) . $others) for @garbage;
+				$try->('GET', "$good?$name=" . $encoded->($_) . $others) for $of->(@garbage);
 			}
 			next unless $method eq 'post' && $route->{requestBody}{content}{'application/json'};
 			my $schema = $route->{requestBody}{content}{'application/json'}{schema};
@@ -102,7 +105,7 @@ subtest 'arguments' => sub {
 			my @names = sort keys %{ $schema->{properties} // {} };
 			my $plain = $path =~ s/\{\w+\}/00000000-0000-0000-0000-000000000000/gr;
 			$try->('POST', $plain, body => $_) for [], 1, 'x', {}, undef, [ [] ], { map { $_ => undef } @names };
-			for my $value (1, -1, 1e300, 'a.b.c.d', '"', '', [], {}, [ {} ], { a => [] }, JSON::PP::true, 'x' x 300)
+			for my $value ($of->(1, -1, 1e300, 'a.b.c.d', '"', '', [], {}, [ {} ], { a => [] }, JSON::PP::true, 'x' x 300))
 			{
 				$try->('POST', $plain, body => { map { $_ => $value } @names });
 				$try->('POST', $plain,

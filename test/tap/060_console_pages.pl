@@ -18,7 +18,7 @@ $node->psql('postgres', slurp_file("$FindBin::Bin/console.sql"), on_error_stop =
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'pawl'\n");
 $node->restart;
 my $api = begin_api($node);
-my $worker = begin_program($node, 'pawld', '--shortest-poll-ms', '5', '--longest-poll-ms', '100');
+my $worker = begin_program($node, 'pawld');
 my $reader = make_token($node, 'pawl_reader', 'rita', '{read}');
 my $operator = make_token($node, 'pawl_operator', 'otto', '{read,operate}');
 my $root = "http://127.0.0.1:$api->{port}";

@@ -11,7 +11,7 @@ use PawlPrograms;
 use PawlTest;
 use Test::More;
 
-my @marks = (200, 400);
+my @marks = (100, 300);
 my $kb_per_kill = 16;      # what a lost connection may cost; a session that is kept costs more than 50
 my $allowance_kb = 4_096;  # what threads and their heaps may still come to
 
@@ -64,7 +64,8 @@ sub storm
 			pawl.enable_events('tickets', 'state');
 		grant select on tickets to pawl_reader;
 		create function public.called(context jsonb, inputs jsonb) returns jsonb language sql as 'select context'});
-	my $retry = '"retry": {"max_attempts": 1000, "backoff_base_ms": 20, "max_backoff_ms": 100}';
+	# What a session claimed that was terminated before it could tell its program waits for the end of its lease.
+	my $retry = '"timeout_seconds": 3, "retry": {"max_attempts": 1000, "backoff_base_ms": 20, "max_backoff_ms": 100}';
 	define_template($node, qq({"name": "work", "steps": [
 		{"name": "a", "handler": "sleep", "handler_options": {"seconds": 20}, $retry},
 		{"name": "b", "handler": "sql:public.called", "dependencies": ["a"], $retry}]}));

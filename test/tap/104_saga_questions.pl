@@ -121,11 +121,11 @@ sub works
 		select from pawl_saga.report(:'done', 'w')};
 }
 my @duties = (
-	[ batch => works('batch', 100, '100 ms', 'true') ], [ report => works('report', 1, '100 ms', 'true') ],
+	[ batch => works('batch', 100, '1 min', 'true') ], [ report => works('report', 1, '1 min', 'true') ],
 	[ gone => works('gone', 100, '1 min', 'false') ], [ lost => works('lost', 100, '1 min', 'false') ],
 	[ expire => q{begin; set local session_replication_role = replica;
 		update pawl_saga.tasks set lease_until = clock_timestamp()
-		where queue in ('lost', 'orphaned') and state = 'RUNNING' and worker is not null; commit} ],
+		where queue in ('batch', 'report', 'lost', 'orphaned') and state = 'RUNNING' and worker is not null; commit} ],
 	[ reap => q{select from pawl.reap('pawl_saga.tasks')} ], [ time_out_tasks => 'select
 		from pawl_saga.time_out_tasks()' ],
 	[ end_waits => 'select from pawl_saga.end_waits()' ], [ begin_attempts => 'select

@@ -212,10 +212,12 @@ sub sees
 
 sub log_of { my ($self, $kind) = @_; return @{ $self->call('POST', '/se/log', { type => $kind }) } }
 
-# The whole page, also what is below the window; of a dialog the window, because it stands in it.
+# The whole page, also what is below the window; of a dialog the window, because it stands in it. Only of a test that
+# dies, and with PAWL_FULL=1: to draw them takes a quarter of what a test of the console takes.
 sub picture
 {
 	my ($self, $file) = @_;
+	return unless $ENV{PAWL_FULL} || $file =~ /died/;
 	open(my $out, '>:raw', $file) or die "$file: $!";
 	my $page = $self->devtools('Page.captureScreenshot', format => 'png', captureBeyondViewport =>
 		$self->all('dialog[open]') ? JSON::PP::false : JSON::PP::true);
