@@ -105,7 +105,8 @@ subtest 'arguments' => sub {
 			my @names = sort keys %{ $schema->{properties} // {} };
 			my $plain = $path =~ s/\{\w+\}/00000000-0000-0000-0000-000000000000/gr;
 			$try->('POST', $plain, body => $_) for [], 1, 'x', {}, undef, [ [] ], { map { $_ => undef } @names };
-			for my $value ($of->(1, -1, 1e300, 'a.b.c.d', '"', '', [], {}, [ {} ], { a => [] }, JSON::PP::true, 'x' x 300))
+			for my $value (
+				$of->(1, -1, 1e300, 'a.b.c.d', '"', '', [], {}, [ {} ], { a => [] }, JSON::PP::true, 'x' x 300))
 			{
 				$try->('POST', $plain, body => { map { $_ => $value } @names });
 				$try->('POST', $plain,
