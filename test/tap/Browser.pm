@@ -9,6 +9,7 @@ use IPC::Run;
 use JSON::PP;
 use MIME::Base64;
 use PawlTest;
+use Test::More;
 
 my %running;
 my $element = 'element-6066-11e4-a52e-4f735466cecf';
@@ -17,17 +18,10 @@ my $element = 'element-6066-11e4-a52e-4f735466cecf';
 sub new
 {
 	my ($class, %with) = @_;
-	my $self = bless { http => HTTP::Tiny->new(timeout => 120), json => JSON::PP->new->utf8->allow_nonref, out => '',
+	my $self = bless { http => HTTP::Tiny->new(timeout => 120), json => JSON::PP->new->utf8->allow_nonref,
 			folder => File::Temp->newdir }, $class;
 	local $ENV{HOME} = "$self->{folder}";
-	$self->{driver} =
-		IPC::Run::start([ 'setsid', 'chromedriver', '--port=0' ], '<', \'', '>', \$self->{out}, '2>', \$self->{err});
-	$self->{pid} = $self->{driver}{KIDS}[0]{PID};
-	$running{ $self->{pid} } = $self;
-	wait_until(sub {
-		$self->{driver}->pump_nb;
-		$self->{out} =~ /successfully on port (\d+)/ ? ($self->{port} = $1) : 0
-	}, 'chromedriver: ' . $self->{out});
+	$self->begin_driver;
 	my $made = $self->ask('POST', '/session', { capabilities => { alwaysMatch => {
 		'goog:chromeOptions' =>
 		{ args => [ '--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run',
@@ -37,6 +31,30 @@ sub new
 		'goog:loggingPrefs' => { browser => 'ALL', $with{network} ? (performance => 'ALL') : () } } } });
 	$self->{session} = "/session/$made->{sessionId}";
 	return $self;
+}
+
+# chromedriver takes a free port, and ends if another program was quicker; then it is begun again.
+sub begin_driver
+{
+	my ($self) = @_;
+	for (1 .. 3)
+	{
+		@$self{qw(out err)} = ('', '');
+		$self->{driver} =
+			IPC::Run::start([ 'setsid', 'chromedriver', '--port=0' ], '<', \'', '>', \$self->{out}, '2>', \$self->{err});
+		$self->{pid} = $self->{driver}{KIDS}[0]{PID};
+		$running{ $self->{pid} } = $self;
+		my $ended;
+		wait_until(sub {
+			eval { $self->{driver}->pump_nb; 1 } or return $ended = 1;
+			$self->{out} =~ /successfully on port (\d+)/ ? ($self->{port} = $1) : 0
+		}, 'chromedriver: ' . $self->{out});
+		return unless $ended;
+		eval { $self->{driver}->finish };
+		delete $running{ $self->{pid} };
+		diag("chromedriver has ended: $self->{out}$self->{err}");
+	}
+	die 'chromedriver does not run';
 }
 
 # Also a test that dies leaves none behind.

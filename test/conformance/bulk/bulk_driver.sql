@@ -36,6 +36,12 @@ begin
          and (isfinite(lease_until) or isfinite(due) or isfinite(held_due) or isfinite(deadline_at));
     set local session_replication_role = origin;
     update conf.it set clock = clock + seconds, looked = t;
+    -- What has moved can lie before the place where this session's claims continue, for as long as a read of what lies
+    -- before it is dear. After a rollback they do read it.
+    begin
+        raise exception 'read from the head';
+    exception when raise_exception then null;
+    end;
 end $$;
 
 create function conf.status() returns text language sql as $$ select o.status from pawl_bulk.operations o
