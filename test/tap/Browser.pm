@@ -40,8 +40,8 @@ sub begin_driver
 	for (1 .. 3)
 	{
 		@$self{qw(out err)} = ('', '');
-		$self->{driver} =
-			IPC::Run::start([ 'setsid', 'chromedriver', '--port=0' ], '<', \'', '>', \$self->{out}, '2>', \$self->{err});
+		$self->{driver} = IPC::Run::start([ 'setsid', 'chromedriver', '--port=0' ], '<', \'', '>', \$self->{out},
+			'2>', \$self->{err});
 		$self->{pid} = $self->{driver}{KIDS}[0]{PID};
 		$running{ $self->{pid} } = $self;
 		my $ended;
