@@ -33,7 +33,7 @@ sub new
 	return $self;
 }
 
-# chromedriver takes a free port, and ends if another program was quicker; then it is begun again.
+# A chromedriver that ends before it listens is begun again, and what it said is shown.
 sub begin_driver
 {
 	my ($self) = @_;
