@@ -36,8 +36,8 @@ begin
          and (isfinite(lease_until) or isfinite(due) or isfinite(held_due) or isfinite(deadline_at));
     set local session_replication_role = origin;
     update conf.it set clock = clock + seconds, looked = t;
-    -- What has moved can lie before the place where this session's claims continue, for as long as a read of what lies
-    -- before it is dear. After a rollback they do read it.
+    -- A moved row can lie before the scan position of this session's claims. After an expensive scan of the head of the
+    -- index, they read only behind that position for a while; after a rollback they read the head again.
     begin
         raise exception 'read from the head';
     exception when raise_exception then null;
