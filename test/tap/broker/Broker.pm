@@ -4,7 +4,9 @@ package Broker;
 
 use strict;
 use warnings;
-use File::Path qw(remove_tree);
+use File::Basename qw(basename);
+use File::Copy qw(copy);
+use File::Path qw(make_path remove_tree);
 use IO::Socket::INET;
 use IPC::Run;
 use PawlTest;
@@ -12,7 +14,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $bin = '/usr/lib/rabbitmq/bin';
+my ($installed) = glob('/usr/lib/rabbitmq/lib/rabbitmq_server-*');
 my $user = 'pawl';
 my $password = 'never-to-be-told';
 
@@ -21,7 +23,7 @@ my %running;
 sub children { my ($pid) = @_; return split ' ', eval { slurp_file("/proc/$pid/task/$pid/children") } // '' }
 END { local $?; CORE::kill 'KILL', map { (children($_), $_) } keys %running if %running }
 
-sub there { return -x "$bin/rabbitmq-server" }
+sub there { return defined $installed && -x "$installed/sbin/rabbitmq-server" }
 
 # conf: more lines of its configuration.
 sub new
@@ -31,6 +33,7 @@ sub new
 	my %self = (folder => $folder,
 		map { $_ => PostgreSQL::Test::Cluster::get_free_port() } qw(port tls_port distribution epmd_port));
 	my $self = bless \%self, $class;
+	$self->make_home;
 	$self->make_certificates;
 	append_to_file("$folder/rabbitmq.conf", <<"CONF");
 listeners.tcp.1 = 127.0.0.1:$self->{port}
@@ -68,6 +71,26 @@ CONF
 	# a broker that finds none would begin one that outlives it
 	wait_until(sub { listens($self->{epmd_port}) }, 'epmd');
 	return $self;
+}
+
+# RabbitMQ as it is installed, without the plugins: it looks for each of its modules in the folders of all of them, and
+# begins in half the time when they are not there. Its scripts are copied because they follow links to where they are.
+sub make_home
+{
+	my ($self) = @_;
+	$self->{home} = "$self->{folder}/home";
+	make_path("$self->{home}/sbin", "$self->{home}/plugins");
+	symlink "$installed/escript", "$self->{home}/escript" or die "escript: $!";
+	for my $script (glob("$installed/sbin/*"))
+	{
+		my $copy = "$self->{home}/sbin/" . basename($script);
+		copy($script, $copy) && chmod 0755, $copy or die "$script: $!";
+	}
+	for my $library (grep { basename($_) !~ /^rabbitmq_(?!prelaunch)/ } glob("$installed/plugins/*-*"))
+	{
+		symlink $library, "$self->{home}/plugins/" . basename($library) or die "$library: $!";
+	}
+	return;
 }
 
 # An authority, and a server called localhost that it vouches for.
@@ -118,7 +141,7 @@ sub listens
 sub start
 {
 	my ($self) = @_;
-	$self->{server} = $self->begin("$bin/rabbitmq-server");
+	$self->{server} = $self->begin("$self->{home}/sbin/rabbitmq-server");
 	my $listens = sub {
 		eval { $self->{server}{harness}->pump_nb; 1 } or die "the broker ends: $self->{server}{said}";
 		return listens($self->{tls_port});
@@ -160,7 +183,7 @@ sub control
 	my ($self, @command) = @_;
 	local %ENV = %{ $self->{environment} };
 	my ($out, $err) = ('', '');
-	IPC::Run::run(["$bin/rabbitmqctl", '--quiet', @command], '<', \'', '>', \$out, '2>', \$err)
+	IPC::Run::run(["$self->{home}/sbin/rabbitmqctl", '--quiet', @command], '<', \'', '>', \$out, '2>', \$err)
 		or die "rabbitmqctl @command: $out$err";
 	chomp $out;
 	return $out;
