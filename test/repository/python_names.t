@@ -2,11 +2,13 @@
 """What a Python script takes from a script beside it is defined there: a benchmark must not break after an hour."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent.parent
 
 
+@cache
 def top_level(path):
     names = set()
     for node in ast.walk(ast.parse(path.read_text())):
