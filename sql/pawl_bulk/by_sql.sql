@@ -353,8 +353,8 @@ BEGIN
             AND NEW.lost_at IS NULL THEN
             RETURN NEW;
         END IF;
-    ELSIF (OLD.session = pg_backend_pid() OR OLD.lost_at IS NOT NULL OR OLD.lease_until <= clock_timestamp()
-        OR pawl_bulk._operates())
+    ELSIF (OLD.session = pg_backend_pid() OR OLD.lost_at IS NOT NULL
+        OR pawl_bulk._session_lost(OLD.session, OLD.lease_until) OR pawl_bulk._operates())
           AND NEW.again_at <= clock_timestamp() + interval '1 day' THEN
         RETURN NEW;
     END IF;

@@ -18,9 +18,9 @@ CREATE TABLE pawl_bulk.sql_runs (
     CHECK ((lost_at IS NULL) = (again_at IS NULL))
 );
 COMMENT ON TABLE pawl_bulk.sql_runs IS
-'runs of SQL functions over rows. A run that is under way has its row locked; one whose row is not locked when '
-'lease_until is over, or that is of a session that does something else by now, was lost with its session or its '
-'transaction. Its rows are tried again in smaller runs, until one row is alone';
+'runs of SQL functions over rows. A run under way has its row locked. One whose row is not locked is lost when its '
+'session is gone or works on something else, or when lease_until is over: its rows are tried again in smaller runs, '
+'until one row is alone';
 COMMENT ON COLUMN pawl_bulk.sql_runs.kind IS 'what the rows'' work is: start, check, or rows of a block (step -1)';
 COMMENT ON COLUMN pawl_bulk.sql_runs.size IS
 'how many rows at most; of a lost run: how many may run together of those from first_row to last_row';
@@ -46,3 +46,13 @@ COMMENT ON TABLE pawl_bulk.validation_attempts IS
 COMMENT ON COLUMN pawl_bulk.validation_attempts.first_row IS
 'the block of rows that is validated; null: as many blocks as fit, or the metadata';
 COMMENT ON COLUMN pawl_bulk.validation_attempts.session IS 'the process that began it';
+
+-- Of a run or an attempt whose row is not locked.
+CREATE FUNCTION pawl_bulk._session_lost(session integer, lease_until timestamptz) RETURNS boolean
+LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT lease_until <= clock_timestamp() OR NOT EXISTS (SELECT FROM pg_stat_get_activity(session))
+$function$;
+COMMENT ON FUNCTION pawl_bulk._session_lost(integer, timestamptz) IS
+'internal: the process is gone, or its lease is over';

@@ -37,7 +37,8 @@ SET enable_seqscan = off
 AS $function$
     DELETE FROM pawl_bulk.sql_runs x
      WHERE x.operation = _end_run.operation AND x.run = _end_run.run
-         AND (x.session = pg_backend_pid() OR x.lost_at IS NOT NULL OR x.lease_until <= clock_timestamp())
+         AND (x.session = pg_backend_pid() OR x.lost_at IS NOT NULL
+             OR pawl_bulk._session_lost(x.session, x.lease_until))
 $function$;
 COMMENT ON FUNCTION pawl_bulk._end_run(uuid, uuid) IS
 'internal: removes a run of this session that has ended, or a lost one';
@@ -132,7 +133,8 @@ BEGIN
     SELECT x.* INTO r FROM pawl_bulk.sql_runs x
      WHERE x.operation = _count_loss.operation AND x.run = _count_loss.run
          AND row_number BETWEEN x.first_row AND x.last_row
-       AND (x.session = pg_backend_pid() OR x.lost_at IS NOT NULL OR x.lease_until <= now_at);
+       AND (x.session = pg_backend_pid() OR x.lost_at IS NOT NULL
+           OR pawl_bulk._session_lost(x.session, x.lease_until));
     IF NOT FOUND THEN
         PERFORM pawl.raise('55000', 'a run belongs to its session', 'No lost run has this row.');
     END IF;
@@ -217,7 +219,8 @@ DECLARE
     buried integer := 0;
 BEGIN
     FOR r IN SELECT x.* FROM pawl_bulk.sql_runs x
-              WHERE x.lost_at IS NULL AND (x.lease_until <= now_at OR own AND x.session = pg_backend_pid())
+              WHERE x.lost_at IS NULL AND (own AND x.session = pg_backend_pid()
+                  OR pawl_bulk._session_lost(x.session, x.lease_until))
               ORDER BY x.operation, x.run LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
         CONTINUE WHEN NOT pg_try_advisory_xact_lock_shared(pawl_bulk._lock_key(r.operation));
         BEGIN
@@ -297,9 +300,9 @@ END
 $function$;
 COMMENT ON PROCEDURE pawl_bulk.work_sql_rows(integer, interval, bigint, integer) IS
 'Procedure, a duty: runs what pawl_bulk.run_sql_rows runs, each run in a transaction of its own, recorded in an
-earlier one. A run that exceeds statement_timeout or ends its session is recovered by its session at once, by
-others after the lease; its rows are then run in tenths, until the row that fails is alone and fails after
-max_takeovers.
+earlier one. A run that exceeds statement_timeout or ends its session is recovered at once by its session, and by
+others when its session is gone or after the lease; its rows are then run in tenths, until the row that fails is
+alone and fails after max_takeovers.
 batch: rows at most, 1 to 100000; default 5000. lease: default 60 s. Returns done (rows) and wait_ms (when to call
 it again, in milliseconds, if there was nothing to do).
 Errors: 2D000 inside a transaction; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator.

@@ -125,8 +125,7 @@ SET enable_seqscan = off
 AS $function$
     DELETE FROM pawl_bulk.validation_attempts a
      USING (SELECT x.operation, x.attempt FROM pawl_bulk.validation_attempts x
-             WHERE x.lease_until <= clock_timestamp() OR x.session = pg_backend_pid()
-                OR NOT EXISTS (SELECT FROM pg_stat_get_activity(x.session))
+             WHERE x.session = pg_backend_pid() OR pawl_bulk._session_lost(x.session, x.lease_until)
              ORDER BY x.operation, x.attempt LIMIT 100 FOR UPDATE SKIP LOCKED) l
      WHERE a.operation = l.operation AND a.attempt = l.attempt
     RETURNING a.*

@@ -51,16 +51,13 @@ sub begin_operation
 }
 
 # What people outside do: signals for rows that wait, a retry of what failed. Each once more does no harm.
-# A session that runs SQL has a minute for its rows, and a row that was lost with one waits longer after each loss: not
-# here.
+# A row that was lost with its session waits longer after each loss: not here.
 sub attend
 {
 	tried($node, q{set session_replication_role = replica;
 		update pawl_bulk.work set due = clock_timestamp() where due > clock_timestamp() + interval '1 s';
 		update pawl_bulk.sql_runs set again_at = clock_timestamp()
-			where again_at > clock_timestamp() + interval '1 s';
-		update pawl_bulk.sql_runs r set lease_until = clock_timestamp()
-			where lease_until > clock_timestamp() and session not in (select pid from pg_stat_activity)});
+			where again_at > clock_timestamp() + interval '1 s'});
 	tried($node, q{select pawl_bulk.signal(k.operation, k.key) from pawl_bulk.signal_keys k join pawl_bulk.work w
                   using (operation, row_number, step_index) where w.kind = 'signal' order by k.operation, k.key;
 		select pawl_bulk.retry(o.operation) from pawl_bulk.operations o

@@ -92,24 +92,31 @@ cmp_ok($met{$_} // 0, '>=', 2, "$_ was met on the way") for '57014', '57P01', '2
 sound($node, 'after all of them');
 is(one($node, 'select count(*) from pawl_bulk.verify()'), 0, 'and pawl_bulk.verify() finds nothing');
 
-# Work whose session still runs is not reaped, however short its lease.
+# Work whose session still runs is not reaped, however short its lease. When the session is gone it is, however long.
 my $slow = submit('first', 1, 1 => 'slow');
 wait_until(sub { one($node, 'select done from pawl_bulk.advance()') == 0 }, 'the row to be ready');
-my $run = $node->background_psql('postgres', on_error_stop => 0);
-$run->query_until(qr/go/, "\\echo go\ncall pawl_bulk.work_sql_rows(10, '1 ms');\n");
-$node->poll_query_until('postgres', q{select count(*) = 1 from pawl_bulk.sql_runs r
-		join pg_stat_activity a on a.pid = r.session where lease_until < clock_timestamp() and wait_event = 'PgSleep'})
-	or die;
-$node->safe_psql('postgres', 'call pawl_bulk.work_sql_rows()');
-is(one($node, 'select count(*) from pawl_bulk.sql_runs where lost_at is null'), 1,
-	'the run of a session at work is left to it');
-is(one($node, qq{select pg_terminate_backend(session) from pawl_bulk.sql_runs where operation = '$slow'}), 't',
-	'which is ended');
-$node->poll_query_until('postgres', qq{select count(*) = 0 from pg_stat_activity a
+for my $loss ([ 1, '1 ms', '<' ], [ 2, '1 hour', '>' ])
+{
+	my ($losses, $lease, $ends) = @$loss;
+	my $run = $node->background_psql('postgres', on_error_stop => 0);
+	$run->query_until(qr/go/, "\\echo go\ncall pawl_bulk.work_sql_rows(10, '$lease');\n");
+	$node->poll_query_until('postgres', qq{select count(*) = 1 from pawl_bulk.sql_runs r join pg_stat_activity a
+		on a.pid = r.session where lease_until $ends clock_timestamp() and wait_event = 'PgSleep'}) or die;
+	$node->safe_psql('postgres', 'call pawl_bulk.work_sql_rows()');
+	is(one($node, 'select count(*) from pawl_bulk.sql_runs where lost_at is null'), 1,
+		"lease of $lease: the run of a session at work is left to it");
+	is(one($node, qq{select pg_terminate_backend(session) from pawl_bulk.sql_runs where operation = '$slow'}), 't',
+		'which is ended');
+	$node->poll_query_until('postgres', qq{select count(*) = 0 from pg_stat_activity a
 		join pawl_bulk.sql_runs r on r.session = a.pid where r.operation = '$slow'}) or die;
-$node->safe_psql('postgres', 'call pawl_bulk.work_sql_rows()');
-is(one($node, "select takeovers from pawl_bulk.work where operation = '$slow'"), 1, 'and then is missed');
-$run->{run}->kill_kill;
+	$node->safe_psql('postgres', 'call pawl_bulk.work_sql_rows()');
+	is(one($node, qq{select coalesce(w.takeovers || ' workers were lost', r.error_message) from pawl_bulk.records r
+		left join pawl_bulk.work w using (operation, row_number, step_index) where r.operation = '$slow'}),
+		"$losses workers were lost", 'and then is missed');
+	$run->{run}->kill_kill;
+	$node->safe_psql('postgres', 'update pawl_bulk.work set due = clock_timestamp() where due is not null;
+		select from pawl.fire_due()');
+}
 is(one($node, "select pawl_bulk.cancel('$slow')"), 't', 'it can be cancelled');
 
 # Notices: one try each, and the others are delivered.

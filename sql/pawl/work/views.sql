@@ -37,19 +37,22 @@ COMMENT ON FUNCTION pawl.policies_are_safe(regclass) IS
 current user, or the owner has the rights of the current user. relation: the table. Errors: none. Privileges: all
 roles. Example: SELECT pawl.policies_are_safe(''orders'')';
 
-CREATE FUNCTION pawl._readable_bindings() RETURNS SETOF pawl.binding
+CREATE FUNCTION pawl._readable_bindings(view_name text) RETURNS SETOF pawl.binding
 LANGUAGE sql STABLE PARALLEL UNSAFE SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT b.* FROM pawl.binding b JOIN pg_class c ON c.oid = b.relation
      WHERE c.relkind IN ('r', 'p')
+       AND CASE view_name WHEN 'queue_depth' THEN b.claim_events <> '{}' WHEN 'owners' THEN b.owner_column IS NOT NULL
+                          WHEN 'timers' THEN b.due_column IS NOT NULL END
        AND (SELECT p.message IS NULL FROM pawl._work_column_problem(b) p)
        AND pawl._may_count(b)
        AND pawl.policies_are_safe(b.relation)
        AND pawl._binding_problem(b.relation, b.state_column) IS NULL  -- pawl.health tells
      ORDER BY b.relation::text COLLATE "C", b.state_column
 $function$;
-COMMENT ON FUNCTION pawl._readable_bindings() IS 'internal: the bindings whose tables the current user may read';
+COMMENT ON FUNCTION pawl._readable_bindings(text) IS
+'internal: the bindings that queue_depth, owners or timers has rows of, and whose tables the current user may read';
 
 -- A query of the distinct values of a column that leads an index: one probe a value. Its last row is null.
 CREATE FUNCTION pawl._distinct_query(relation regclass, column_name name, condition text) RETURNS text
@@ -66,22 +69,20 @@ COMMENT ON FUNCTION pawl._distinct_query(regclass, name, text) IS
 
 -- A query of the rows of one queue that may be claimed: how many, counted up to the limit in claim order, and since
 -- when they wait. That is the oldest time of a column of the claim order; else, from a log that may be read, the time
--- when the next row entered its state; else null.
-CREATE FUNCTION pawl._claimable_query(bound pawl.binding, queue_condition text) RETURNS text
+-- when the next row entered its state; else null. The condition on the queue comes between first_part and last_part.
+CREATE FUNCTION pawl._claimable_query(bound pawl.binding, OUT condition text, OUT first_part text, OUT last_part text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+#variable_conflict use_column
 DECLARE
-    need record;
-    rows_in_order text;
+    claim_order text;
     time_column name;
     since text := 'NULL::timestamptz';
 BEGIN
-    SELECT * INTO need FROM pawl._work_indexes(bound) w WHERE w.kind = 'claim';
-    SELECT format('FROM %s t WHERE %s%s ORDER BY %s', bound.relation, need.condition, queue_condition,
-                  string_agg(format('t.%I%s', u.name, CASE WHEN u.is_descending THEN ' DESC' ELSE '' END),
-            ', ' ORDER BY u.n)) INTO rows_in_order
-      FROM unnest(need.columns, need.descending) WITH ORDINALITY u(name, is_descending, n);
+    SELECT w.condition, (SELECT string_agg(format('t.%I%s', u.name, CASE WHEN u.is_descending THEN ' DESC' ELSE '' END),
+               ', ' ORDER BY u.n) FROM unnest(w.columns, w.descending) WITH ORDINALITY u(name, is_descending, n))
+      INTO condition, claim_order FROM pawl._work_indexes(bound) w WHERE w.kind = 'claim';
     SELECT u.name INTO time_column FROM unnest(bound.claim_columns) WITH ORDINALITY u(name, n)
       JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = u.name
      WHERE a.atttypid IN ('timestamptz'::regtype, 'timestamp'::regtype) ORDER BY u.n LIMIT 1;
@@ -94,29 +95,30 @@ BEGIN
                         bound.history,
                         pawl._same_key('l', bound.log_key_columns, 'r', bound.key_columns, bound.history));
     END IF;
-    RETURN format('WITH c AS MATERIALIZED (SELECT %s %s LIMIT %s) SELECT (SELECT count(*) FROM c), %s',
-                  coalesce('t.' || quote_ident(time_column), pawl._columns('t.', bound.key_columns)), rows_in_order,
-                  pawl._count_cap(), since);
+    first_part := format('(WITH c AS MATERIALIZED (SELECT %s FROM %s t WHERE %s',
+        coalesce('t.' || quote_ident(time_column), pawl._columns('t.', bound.key_columns)), bound.relation, condition);
+    last_part := format(' ORDER BY %s LIMIT %s) SELECT (SELECT count(*) FROM c), %s) c(n, since)', claim_order,
+        pawl._count_cap(), since);
 END
 $function$;
-COMMENT ON FUNCTION pawl._claimable_query(pawl.binding, text) IS
+COMMENT ON FUNCTION pawl._claimable_query(pawl.binding) IS
 'internal: a query that counts the claimable rows of a queue and says since when they wait';
 
 CREATE FUNCTION pawl._claimable_statement(bound pawl.binding) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    query constant record := pawl._claimable_query(bound);
 BEGIN
     IF bound.queue_column IS NULL THEN
-        RETURN 'SELECT NULL::text, c.* FROM (' || pawl._claimable_query(bound, '') || ') c(n, since)';
+        RETURN 'SELECT NULL::text, c.* FROM ' || query.first_part || query.last_part;
     END IF;
-    RETURN format('SELECT pawl.value_text(q.value), c.* FROM (%s) q CROSS JOIN LATERAL (%s) c(n, since) WHERE q.value '
-        'IS NOT NULL UNION ALL '
-                  'SELECT NULL, c.* FROM (%s) c(n, since)',
-        pawl._distinct_query(bound.relation, bound.queue_column,
-            (SELECT w.condition FROM pawl._work_indexes(bound) w WHERE w.kind = 'claim')),
-        pawl._claimable_query(bound, format(' AND pawl.same_value(t.%I, q.value)', bound.queue_column)),
-        pawl._claimable_query(bound, format(' AND t.%I IS NULL', bound.queue_column)));
+    RETURN format('SELECT pawl.value_text(q.value), c.* FROM (%s) q CROSS JOIN LATERAL %s WHERE q.value '
+        'IS NOT NULL UNION ALL SELECT NULL, c.* FROM %s',
+        pawl._distinct_query(bound.relation, bound.queue_column, query.condition),
+        query.first_part || format(' AND pawl.same_value(t.%I, q.value)', bound.queue_column) || query.last_part,
+        query.first_part || format(' AND t.%I IS NULL', bound.queue_column) || query.last_part);
 END
 $function$;
 COMMENT ON FUNCTION pawl._claimable_statement(pawl.binding) IS
@@ -167,7 +169,7 @@ AS $function$
 DECLARE
     bound pawl.binding;
 BEGIN
-    FOR bound IN SELECT b.* FROM pawl._readable_bindings() b WHERE b.claim_events <> '{}' LOOP
+    FOR bound IN SELECT b.* FROM pawl._readable_bindings('queue_depth') b LOOP
         RETURN QUERY
             WITH other AS MATERIALIZED (
                 SELECT * FROM pawl.read_as_owner(bound.relation, bound.state_column, 'other') o(queue text,
@@ -252,7 +254,7 @@ AS $function$
 DECLARE
     bound pawl.binding;
 BEGIN
-    FOR bound IN SELECT b.* FROM pawl._readable_bindings() b WHERE b.owner_column IS NOT NULL LOOP
+    FOR bound IN SELECT b.* FROM pawl._readable_bindings('owners') b LOOP
         RETURN QUERY SELECT o.* FROM pawl.read_as_owner(bound.relation, bound.state_column, 'owners')
                          o(relation regclass, state_column name, processor text, owned bigint, at_least boolean,
                              next_lease_end timestamptz, last_lease_end timestamptz, expired bigint);
@@ -287,7 +289,7 @@ AS $function$
 DECLARE
     bound pawl.binding;
 BEGIN
-    FOR bound IN SELECT b.* FROM pawl._readable_bindings() b WHERE b.due_column IS NOT NULL LOOP
+    FOR bound IN SELECT b.* FROM pawl._readable_bindings('timers') b LOOP
         RETURN QUERY SELECT t.* FROM pawl.read_as_owner(bound.relation, bound.state_column, 'timers')
                          t(relation regclass, state_column name, due bigint, at_least boolean, next_due timestamptz,
                              lag interval);
