@@ -22,7 +22,12 @@ create table floor_work (like pawl_bulk.work including defaults including constr
 create index on floor_work (queue, priority desc, operation, row_number, step_index)
     where state = 'ready' and due is null;
 create index on floor_work (worker, lease_until) where worker is not null;
+create table floor_input (like pawl_bulk.input including defaults including constraints including indexes);
 """
+INPUT = (
+    "insert into floor_input (operation, row_number, raw) select '{operation}', g, lpad(g::text, 15, '0') || ',p' "
+    "from generate_series({first}, {last}) g"
+)
 RUNNING = "update floor_records set state = 'Running', started_at = clock_timestamp() where {rows}"
 COMPLETED = "update floor_records set state = 'Completed', completed_at = clock_timestamp() where {rows}"
 INSERT = (
@@ -38,9 +43,10 @@ CLAIM = (
     "token = token + 1 where {rows}"
 )
 LOG = "copy floor_log from '{file}'"
+FORGET = "delete from floor_input where operation = '{operation}' and row_number between {first} and {last}"
 # The transactions of a block of rows.
-BY_SQL = ((INSERT, RUNNING, COMPLETED, LOG),)
-BY_WORKERS = ((CLAIM, RUNNING), (COMPLETED, "delete from floor_work where {rows}", LOG))
+BY_SQL = ((INSERT, RUNNING, COMPLETED, FORGET, LOG),)
+BY_WORKERS = ((INSERT, WAIT), (CLAIM, RUNNING), (COMPLETED, "delete from floor_work where {rows}", FORGET, LOG))
 ROWS = "operation = '{operation}' and row_number between {first} and {last} and step_index = 0"
 
 
@@ -72,10 +78,9 @@ def seconds(operation, rows, sessions, by_workers=0):
     rows of a batch; 0: the step was a SQL function's."""
     size = by_workers or BLOCK
     blocks = blocks_of(operation, rows, size)
-    query("drop table if exists floor_records, floor_log, floor_work;" + RECORDS)
-    if by_workers:
-        whole = {"operation": operation, "first": 1, "last": rows}
-        query(INSERT.format(**whole) + ";" + WAIT.format(**whole) + "; vacuum analyze floor_work")
+    query("drop table if exists floor_records, floor_log, floor_work, floor_input;" + RECORDS)
+    query(INPUT.format(operation=operation, first=1, last=rows))
+    query("vacuum analyze floor_input")
     query("checkpoint")
     lanes = [
         threading.Thread(target=write, args=(blocks[n::sessions], BY_WORKERS if by_workers else BY_SQL))
@@ -89,5 +94,5 @@ def seconds(operation, rows, sessions, by_workers=0):
     took = time.time() - began
     for block in blocks:
         Path(block["file"]).unlink()
-    query("drop table floor_records, floor_log, floor_work")
+    query("drop table floor_records, floor_log, floor_work, floor_input")
     return took

@@ -63,6 +63,7 @@ CREATE FUNCTION pawl_api._read_feed(consumer text, batch integer, OUT txid text,
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     c pawl.consumer;

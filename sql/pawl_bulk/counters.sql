@@ -27,6 +27,7 @@ CREATE FUNCTION pawl_bulk.fold_counters(batch integer DEFAULT 100, OUT done bigi
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE

@@ -4,6 +4,7 @@ CREATE FUNCTION pawl_bulk._sums(operation uuid, OUT validated bigint, OUT succes
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
     SELECT coalesce(sum(t.validated), 0)::bigint, coalesce(sum(t.successful), 0)::bigint,
         coalesce(sum(t.failed), 0)::bigint
@@ -67,6 +68,7 @@ CREATE FUNCTION pawl_bulk._why_not_retried(o pawl_bulk.operations) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE

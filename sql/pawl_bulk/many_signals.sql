@@ -6,6 +6,7 @@ CREATE FUNCTION pawl_bulk._check_signals(operation uuid, keys text[], attempts i
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -46,6 +47,7 @@ SET pawl.token = ''
 SET enable_seqscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -85,6 +87,7 @@ CREATE FUNCTION pawl_bulk.signal_many(operation uuid, signals jsonb) RETURNS TAB
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_column
 DECLARE

@@ -56,6 +56,7 @@ CREATE FUNCTION pawl_bulk._opened(operation uuid, through bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -97,6 +98,7 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_sort = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -142,6 +144,7 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 SET enable_bitmapscan = off
 SET enable_sort = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE

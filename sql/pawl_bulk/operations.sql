@@ -115,6 +115,7 @@ CREATE FUNCTION pawl_bulk._first_number(operation uuid) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
     SELECT coalesce((SELECT i.row_number + 1 FROM pawl_bulk.input i WHERE i.operation = o.operation
         ORDER BY i.row_number DESC LIMIT 1),

@@ -9,6 +9,7 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_sort = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -64,6 +65,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -102,6 +104,7 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET jit = off
 AS $function$
     INSERT INTO pawl_bulk.work (operation, row_number, step_index, queue, priority, run_timeout, deadline_at)
     SELECT r.operation, r.row_number, r.step_index, s.queue, o.priority, s.run_timeout, r.started_at + s.run_timeout
@@ -124,6 +127,7 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_sort = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -176,6 +180,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE

@@ -23,6 +23,7 @@ CREATE FUNCTION pawl_bulk.prune_notices(batch integer DEFAULT 1000, OUT done big
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     keep interval := '30 days';

@@ -99,6 +99,7 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -128,6 +129,7 @@ SET pawl.token = ''
 SET enable_seqscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE

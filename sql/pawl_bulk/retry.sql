@@ -38,6 +38,7 @@ SET pawl.event = ''
 SET pawl.token = ''
 SET enable_seqscan = off
 SET enable_mergejoin = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE

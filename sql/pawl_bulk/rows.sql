@@ -17,6 +17,7 @@ CREATE FUNCTION pawl_bulk.row_data(operation uuid, row_number bigint) RETURNS js
 LANGUAGE sql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
     SELECT coalesce(i.data,
         CASE o.format WHEN 'csv' THEN pawl_bulk.csv_row(i.raw, o.columns, coalesce(o.dialect ->> 'delimiter', ','),
@@ -40,6 +41,7 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 SET enable_bitmapscan = off
 SET enable_sort = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE

@@ -6,6 +6,7 @@ CREATE FUNCTION pawl_bulk._begin_run(batch integer, lease interval) RETURNS json
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -34,6 +35,7 @@ CREATE FUNCTION pawl_bulk._end_run(operation uuid, run uuid) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
     DELETE FROM pawl_bulk.sql_runs x
      WHERE x.operation = _end_run.operation AND x.run = _end_run.run
@@ -50,6 +52,7 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_sort = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 BEGIN
@@ -79,6 +82,7 @@ SET pawl.event = ''
 SET pawl.token = ''
 SET pawl.processor = ''
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -120,6 +124,7 @@ CREATE FUNCTION pawl_bulk._count_loss(operation uuid, run uuid, row_number bigin
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -168,6 +173,7 @@ CREATE FUNCTION pawl_bulk._bury(r pawl_bulk.sql_runs, now_at timestamptz) RETURN
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -211,6 +217,7 @@ SET pawl.event = ''
 SET pawl.token = ''
 SET pawl.processor = ''
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE

@@ -37,6 +37,7 @@ CREATE FUNCTION pawl_bulk._seal_rows(operation uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -136,6 +137,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -211,6 +213,7 @@ CREATE FUNCTION pawl_bulk.seal(operation uuid, input_error text DEFAULT NULL, ch
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -305,6 +308,7 @@ CREATE FUNCTION pawl_bulk._takes_rows(operation uuid) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
     SELECT EXISTS (SELECT FROM pawl_bulk.operations o
         WHERE o.operation = _takes_rows.operation AND o.status = 'Pending' AND NOT o.sealed)

@@ -72,6 +72,7 @@ CREATE FUNCTION pawl_bulk._forget_invalid(operation uuid, first_row bigint, last
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
     DELETE FROM pawl_bulk.input i USING pawl_bulk.validations v, pawl_bulk.operations o
      WHERE o.operation = _forget_invalid.operation AND NOT o.track_row_data AND v.operation = o.operation
@@ -201,6 +202,7 @@ SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 SET pawl.token = ''
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -221,6 +223,7 @@ CREATE FUNCTION pawl_bulk._help_to_validate(batch integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE

@@ -8,6 +8,7 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_sort = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -49,6 +50,7 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_sort = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -78,6 +80,7 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_sort = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE

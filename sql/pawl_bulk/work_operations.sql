@@ -8,6 +8,7 @@ RETURNS pawl_bulk.validation_attempts[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -56,6 +57,7 @@ CREATE FUNCTION pawl_bulk._begin_to_help(lease interval) RETURNS pawl_bulk.valid
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -87,6 +89,7 @@ RETURNS pawl_bulk.validation_attempts[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     begun pawl_bulk.validation_attempts;
@@ -110,6 +113,7 @@ CREATE FUNCTION pawl_bulk._end_attempts(attempts pawl_bulk.validation_attempts[]
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
     DELETE FROM pawl_bulk.validation_attempts a USING unnest(attempts) b
      WHERE a.operation = b.operation AND a.attempt = b.attempt AND a.session = pg_backend_pid()
@@ -122,6 +126,7 @@ CREATE FUNCTION pawl_bulk._lost_attempts() RETURNS SETOF pawl_bulk.validation_at
 LANGUAGE sql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
     DELETE FROM pawl_bulk.validation_attempts a
      USING (SELECT x.operation, x.attempt FROM pawl_bulk.validation_attempts x
@@ -150,6 +155,7 @@ SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 SET pawl.token = ''
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 BEGIN
@@ -171,6 +177,7 @@ CREATE FUNCTION pawl_bulk._operations_wait(next_at timestamptz) RETURNS integer
 LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
     SELECT CASE WHEN EXISTS (SELECT FROM pawl_bulk.operations x
                               WHERE x.status = ANY ('{Pending,Validating,Running,Retrying}') AND x.status = 'Validating'

@@ -7,6 +7,7 @@ SET search_path = pg_catalog, pg_temp
 SET pawl.token = ''
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -44,6 +45,7 @@ SET search_path = pg_catalog, pg_temp
 SET pawl.token = ''
 SET enable_seqscan = off
 SET enable_mergejoin = off
+SET jit = off
 SET plan_cache_mode = force_generic_plan
 AS $function$
 #variable_conflict use_column
@@ -170,6 +172,7 @@ SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 SET pawl.token = ''
 SET enable_seqscan = off
+SET jit = off
 SET plan_cache_mode = force_generic_plan
 AS $function$
 #variable_conflict use_column

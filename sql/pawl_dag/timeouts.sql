@@ -32,6 +32,7 @@ LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 100
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET jit = off
 AS $function$
     SELECT v.task_uuid, v.state, v.stale_at, v.deadline_at, v.fails, v.fails AND v.staleness_action = 'error', v.records
       FROM (SELECT t.task_uuid FROM pawl_dag.tasks t WHERE t.watch_at <= now() ORDER BY t.watch_at) w
@@ -53,6 +54,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.metadata = ''
 SET pawl.token = ''

@@ -58,6 +58,7 @@ CREATE FUNCTION pawl_saga._record_orphans(processor text, queue text) RETURNS vo
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 SET pawl.event = 'settle'
 SET pawl.token = ''
 AS $function$

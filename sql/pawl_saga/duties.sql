@@ -4,6 +4,7 @@ CREATE FUNCTION pawl_saga.begin_attempts(batch integer DEFAULT 100, OUT done big
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
@@ -41,6 +42,7 @@ CREATE FUNCTION pawl_saga.time_out_tasks(batch integer DEFAULT 100, OUT done big
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
@@ -99,6 +101,7 @@ CREATE FUNCTION pawl_saga.end_waits(batch integer DEFAULT 100, OUT done bigint, 
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$

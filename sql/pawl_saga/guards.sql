@@ -58,6 +58,7 @@ CREATE FUNCTION pawl_saga.may_end(old pawl_saga.flows, new pawl_saga.flows) RETU
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 BEGIN
     RETURN NOT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = old.flow_uuid

@@ -47,6 +47,7 @@ CREATE FUNCTION pawl_saga._left_question(flow uuid, node integer, failure jsonb)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 BEGIN
     IF NOT pawl_saga._leaves_questions()
@@ -71,6 +72,7 @@ CREATE FUNCTION pawl_saga._is_decided(flow uuid, node integer) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
     SELECT NOT EXISTS (SELECT FROM pawl_saga.questions q WHERE q.flow_uuid = flow AND q.node = _is_decided.node)
 $function$;
@@ -109,6 +111,7 @@ CREATE FUNCTION pawl_saga._take_question(lease interval) RETURNS pawl_saga.quest
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     taken pawl_saga.questions;

@@ -28,6 +28,7 @@ CREATE FUNCTION pawl_saga._arguments(flow uuid, node integer)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 5
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $function$
     SELECT p.parameter, p.optional, p.is_injected OR f.inputs ? p.name OR v.node IS NOT NULL,
            CASE WHEN p.is_injected THEN p.injected WHEN f.inputs ? p.name THEN f.inputs -> p.name
