@@ -128,11 +128,40 @@ Errors: P0002 no such definition; 22023 an invalid argument, dialect or notifica
 pawl_operator, pawl_worker, pawl_reader; needs INSERT on pawl_bulk.operations.
 Example: SELECT * FROM pawl_bulk.submit(''import'', rows => ''[{"id": 1}, {"id": 2}]'')';
 
+CREATE FUNCTION pawl_bulk._is_blank(raw text, data jsonb, problem text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+RETURN data IS NULL AND problem IS NULL AND (COALESCE(raw, '') OPERATOR(pg_catalog.=) ''
+    OR raw OPERATOR(pg_catalog.^@) E'\r' AND pg_catalog.rtrim(raw, E'\r') OPERATOR(pg_catalog.=) '');
+COMMENT ON FUNCTION pawl_bulk._is_blank(text, jsonb, text) IS 'internal: a line of input that is no row';
+
+-- All in one pass, because it takes a tenth of the time in which a file is loaded and validated.
+CREATE FUNCTION pawl_bulk._count_lines(operation uuid, delimiter text, quote text, OUT lines bigint, OUT rows bigint,
+    OUT bytes bigint, OUT blank bigint, OUT first_open bigint)
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET jit = off
+AS $function$
+#variable_conflict use_variable
+BEGIN
+    SELECT count(*), count(*) FILTER (WHERE i.row_number > 0),
+        sum(coalesce(octet_length(i.raw) + 1, pg_column_size(i.data))),
+        count(*) FILTER (WHERE pawl_bulk._is_blank(i.raw, i.data, i.problem)),
+        min(i.row_number) FILTER (WHERE quote <> '' AND i.problem IS NULL AND strpos(i.raw, left(quote, 1)) > 0
+            AND pawl_bulk._csv_open(i.raw, false, delimiter, quote))
+      INTO lines, rows, bytes, blank, first_open FROM pawl_bulk.input i WHERE i.operation = _count_lines.operation;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._count_lines(uuid, text, text) IS
+'internal: the lines of an operation''s input, how many are rows or blank, their bytes, and the first one in which a '
+'quote is not closed (quote: empty means that none is looked for)';
+
 -- Makes rows of lines that COPY has loaded. A CSV record over several lines is joined as in the client library: the end
 -- of its quote is searched for in 1 MiB, and in half of that after each line whose quote is not closed; such a line is
 -- a malformed row. Blank lines are no rows. A row keeps the number of its first line. Rows that the client library
 -- loaded are whole already.
-CREATE FUNCTION pawl_bulk._complete_lines(operation uuid) RETURNS void
+CREATE FUNCTION pawl_bulk._complete_lines(operation uuid, OUT lines bigint, OUT rows bigint, OUT bytes bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -143,6 +172,7 @@ AS $function$
 DECLARE
     o pawl_bulk.operations;
     r record;
+    counted record;
     delimiter text;
     quote text;
     first_line bigint;
@@ -169,10 +199,10 @@ BEGIN
         PERFORM pawl.raise('22P04', 'a JSON array cannot be copied line by line', 'Its lines are not elements.',
             'select * from pawl_bulk.submit(..., rows => ...), or a file with an element a line, as ndjson');
     END IF;
-    first_line := CASE WHEN o.format = 'csv' AND quote <> '' THEN
-        (SELECT min(i.row_number) FROM pawl_bulk.input i
-            WHERE i.operation = _complete_lines.operation AND i.problem IS NULL AND strpos(i.raw, left(quote, 1)) > 0
-                AND pawl_bulk._csv_open(i.raw, false, delimiter, quote)) END;
+    -- one look at all of them: most files have neither records that span lines nor blank lines
+    counted := pawl_bulk._count_lines(operation, delimiter, CASE WHEN o.format = 'csv' THEN quote ELSE '' END);
+    lines := counted.lines;
+    first_line := counted.first_open;
     WHILE first_line IS NOT NULL LOOP
         begun := NULL;
         FOR r IN SELECT i.row_number, i.raw, i.data IS NOT NULL OR i.problem IS NOT NULL AS other FROM pawl_bulk.input i
@@ -201,12 +231,18 @@ BEGIN
         first_line := begun + 1;
         patience := greatest(patience / 2, 4096);
     END LOOP;
-    DELETE FROM pawl_bulk.input i WHERE i.operation = _complete_lines.operation AND i.data IS NULL AND i.problem IS NULL
-        AND rtrim(coalesce(i.raw, ''), E'\r') = '';
+    IF counted.first_open IS NOT NULL OR counted.blank > 0 THEN
+        DELETE FROM pawl_bulk.input i WHERE i.operation = _complete_lines.operation
+            AND pawl_bulk._is_blank(i.raw, i.data, i.problem);
+        counted := pawl_bulk._count_lines(operation, delimiter, '');
+    END IF;
+    rows := counted.rows;
+    bytes := counted.bytes;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._complete_lines(uuid) IS
-'internal: joins records that span lines, removes blank lines and a byte order mark; 22P04: it is a JSON array';
+'internal: joins records that span lines, removes blank lines and a byte order mark; lines: how many came; rows and '
+'bytes: of what is left; 22P04: it is a JSON array';
 
 CREATE FUNCTION pawl_bulk.seal(operation uuid, input_error text DEFAULT NULL, checksum text DEFAULT NULL,
         lines bigint DEFAULT NULL) RETURNS bigint
@@ -220,7 +256,6 @@ DECLARE
     o pawl_bulk.operations;
     stored record;
     allowed bigint;
-    came bigint;
 BEGIN
     SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = seal.operation FOR NO KEY UPDATE;
     IF NOT FOUND THEN
@@ -228,18 +263,12 @@ BEGIN
     ELSIF o.sealed OR o.status <> 'Pending' THEN
         PERFORM pawl.raise('55000', format('the input of operation %s is complete', seal.operation));
     END IF;
-    IF lines IS NOT NULL THEN
-        SELECT count(*) INTO came FROM pawl_bulk.input i WHERE i.operation = seal.operation;
-        IF came <> lines THEN
-            PERFORM pawl.raise('22P04', format('%s lines came of %s', came, lines),
-                E'A line \\. ends a COPY, so the lines after it are lost.', 'send such a file with: pawl bulk submit');
-        END IF;
+    stored := pawl_bulk._complete_lines(operation);
+    IF stored.lines <> lines THEN
+        PERFORM pawl.raise('22P04', format('%s lines came of %s', stored.lines, lines),
+            E'A line \\. ends a COPY, so the lines after it are lost.', 'send such a file with: pawl bulk submit');
     END IF;
-    PERFORM pawl_bulk._complete_lines(operation);
     o.columns := coalesce(o.columns, pawl_bulk._read_header(o));
-    SELECT count(*) FILTER (WHERE i.row_number > 0) AS rows,
-            sum(coalesce(octet_length(i.raw) + 1, pg_column_size(i.data))) AS bytes INTO stored
-      FROM pawl_bulk.input i WHERE i.operation = seal.operation;
     SELECT d.max_input_bytes INTO allowed FROM pawl_bulk.definitions d
         WHERE d.name = o.definition AND d.version = o.version;
     IF allowed > 0 AND stored.bytes > allowed THEN
