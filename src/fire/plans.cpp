@@ -1,6 +1,8 @@
 // May ereport; owns nothing. See plans.hpp.
 #include "fire/plans.hpp"
 
+#include "pg/spi.hpp"
+
 extern "C" {
 #include "executor/instrument.h"
 #include "nodes/pathnodes.h"
@@ -169,6 +171,13 @@ int run_as_planned(const KeptPlan* kept, const Parameters& parameters) {
 }
 
 }  // namespace
+
+void Parameters::add_column(Oid type, Datum* column, int rows, bool* nulls_in) {
+    if (rows == 1)
+        add(type, column[0], nulls_in != nullptr && nulls_in[0]);
+    else
+        add(get_array_type(type), pg::array_of(column, rows, type, nulls_in));
+}
 
 uint64 run_planned(Binding& binding, const char* query, const Parameters& parameters, Order order) {
     KeptPlan* kept = find_plan(binding, query);

@@ -18,6 +18,9 @@ struct Parameters {
         values[n] = value;
         nulls[n++] = null ? 'n' : ' ';
     }
+
+    // A column of the rows of a RowsStatement: an array, or the value of a single row. Without `nulls_in` none is null.
+    void add_column(Oid type, Datum* column, int rows, bool* nulls_in = nullptr);
 };
 
 // How the rows are ordered: by an index (any, or the one that pawl made for claims, timers or leases), or by sorting
@@ -28,8 +31,8 @@ enum class Order { of_index, of_claims, of_timers, of_leases, sorted };
 // statement's text.
 uint64 run_planned(Binding& binding, const char* query, const Parameters& parameters, Order order = Order::of_index);
 
-// A statement over rows in arrays, and the same for arrays of one element, which the planner turns into a plain
-// lookup.
+// A statement over rows whose columns are arrays, and the same for a single row whose columns are values: the executor
+// begins it in much less time.
 struct RowsStatement {
     const char* many;
     const char* one;

@@ -13,48 +13,21 @@ const Interval longest_lease = {0, 0, 12 * 100};
 
 namespace {
 
-struct Value {
-    Datum datum;
-    bool null;
-};
+using Value = ColumnValue;
 
 Value value_in(TupleTableSlot* row, const ManagedColumn& column) {
-    Value value = {static_cast<Datum>(0), true};
-    if (column.kept()) value.datum = slot_getattr(row, column.attribute, &value.null);
-    return value;
-}
-
-bool same_value(const ManagedColumn& column, Value one, Value other) {
-    if (one.null || other.null) return one.null == other.null;
-    int16 length;
-    bool by_value;
-    get_typlenbyval(column.type, &length, &by_value);
-    return datum_image_eq(one.datum, other.datum, by_value, length);
+    return column.kept() ? stored_value(row, column.attribute) : Value{static_cast<Datum>(0), true};
 }
 
 bool differs(const Statement& statement, const ManagedColumn& column) {
-    return column.kept() && !same_value(column, value_in(statement.before, column), value_in(statement.after, column));
+    return column.kept() && !same_value(statement.before, column.attribute, value_in(statement.before, column),
+                                        value_in(statement.after, column));
 }
 
 // Whether the statement sets the column, or a trigger of the table has changed it.
 bool sets(const Statement& statement, const ManagedColumn& column) {
     return column.kept() && (bms_is_member(column.attribute - FirstLowInvalidHeapAttributeNumber, statement.updated) ||
                              differs(statement, column));
-}
-
-// A table may have any number of bindings, each with its own columns.
-void make_room(ColumnChanges* changes) {
-    if (changes->n < changes->room) return;
-    const int room = changes->room + 16;
-    auto* columns = static_cast<int*>(palloc(sizeof(int) * room));
-    auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * room));
-    auto* nulls = static_cast<bool*>(palloc(sizeof(bool) * room));
-    if (changes->n > 0) {
-        memcpy(columns, changes->columns, sizeof(int) * changes->n);
-        memcpy(values, changes->values, sizeof(Datum) * changes->n);
-        memcpy(nulls, changes->nulls, sizeof(bool) * changes->n);
-    }
-    *changes = {changes->n, room, columns, values, nulls};
 }
 
 void put(ColumnChanges* changes, const ManagedColumn& column, Datum value, bool null = false) {
@@ -243,14 +216,6 @@ bool shows_token(const Intent* intent) {
 
 }  // namespace
 
-void put_column(ColumnChanges* changes, AttrNumber column, Datum value, bool null) {
-    make_room(changes);
-    changes->columns[changes->n] = column;
-    changes->values[changes->n] = value;
-    changes->nulls[changes->n] = null;
-    ++changes->n;
-}
-
 void copy_columns(const Binding& binding, TupleTableSlot* before, ColumnChanges* changes) {
     const Managed& managed = *binding.managed;
     for (const ManagedColumn* column :
@@ -266,7 +231,7 @@ void carry_columns(const Binding& binding, const Statement& statement, TupleTabl
          {&managed.owner, &managed.lease, &managed.token, &managed.due, &managed.attempts}) {
         if (!column->kept() || differs(statement, *column)) continue;
         const Value value = value_in(before, *column);
-        if (!same_value(*column, value, value_in(statement.after, *column)))
+        if (!same_value(statement.after, column->attribute, value, value_in(statement.after, *column)))
             put(changes, *column, value.datum, value.null);
     }
 }

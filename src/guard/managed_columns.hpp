@@ -2,18 +2,10 @@
 // inserted, takes a transition, or is updated without one.
 #pragma once
 
+#include "guard/column_changes.hpp"
 #include "guard/ownership.hpp"
 
 namespace pawl {
-
-// Columns of a row with the values that replace those of the statement.
-struct ColumnChanges {
-    int n;
-    int room;
-    int* columns;
-    Datum* values;
-    bool* nulls;
-};
 
 // The managed columns of a row in a BEFORE UPDATE trigger.
 struct ManagedUpdate {
@@ -23,9 +15,6 @@ struct ManagedUpdate {
 
 // No lease is longer: one that does not expire would keep the row from every other processor.
 extern const Interval longest_lease;
-
-// Sets any column; of several values for one column the last counts.
-void put_column(ColumnChanges* changes, AttrNumber column, Datum value, bool null = false);
 
 // An UPDATE of a row, as its BEFORE trigger sees it.
 struct Statement {

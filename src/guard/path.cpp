@@ -36,24 +36,45 @@ Datum state_value(const Binding& binding, core::StateId state) {
     elog(ERROR, "the type of column \"%s\" has no label for a state of its machine", NameStr(binding.column));
 }
 
-// A version of a row that is never stored: between two transitions.
+// The row with other values in some columns. They are not copied, and no tuple is formed.
+TupleTableSlot* with_columns(TupleTableSlot* row, const ColumnChanges& changes, int first) {
+    TupleDesc descriptor = row->tts_tupleDescriptor;
+    slot_getallattrs(row);
+    TupleTableSlot* made = MakeSingleTupleTableSlot(descriptor, &TTSOpsVirtual);
+    memcpy(made->tts_values, row->tts_values, sizeof(Datum) * descriptor->natts);
+    memcpy(made->tts_isnull, row->tts_isnull, sizeof(bool) * descriptor->natts);
+    for (int i = first; i < changes.n; ++i) {
+        made->tts_values[changes.columns[i] - 1] = changes.values[i];
+        made->tts_isnull[changes.columns[i] - 1] = changes.nulls[i];
+    }
+    return ExecStoreVirtualTuple(made);
+}
+
+// A version of a row that is never stored: between two transitions. It has a tuple only if its table has generated
+// columns.
 Row row_between(Oid relation, const Binding& binding, const Row& after, core::StateId state,
                 const ColumnChanges& changes) {
     ColumnChanges all = changes;
     put_column(&all, binding.state, state_value(binding, state));
-    TupleDesc descriptor = after.slot->tts_tupleDescriptor;
-    HeapTuple tuple = heap_modify_tuple_by_cols(after.tuple, descriptor, all.n, all.columns, all.values, all.nulls);
-    if (descriptor->constr != nullptr && descriptor->constr->has_generated_stored) {
-        Relation table = table_open(relation, NoLock);
-        tuple = with_generated_columns(table, tuple);
-        table_close(table, NoLock);
-    }
-    TupleTableSlot* slot = MakeSingleTupleTableSlot(descriptor, &TTSOpsHeapTuple);
+    TupleTableSlot* slot = with_columns(after.slot, all, 0);
+    TupleDesc descriptor = slot->tts_tupleDescriptor;
+    if (descriptor->constr == nullptr || !descriptor->constr->has_generated_stored) return {slot, nullptr};
+    HeapTuple tuple = ExecCopySlotHeapTuple(slot);
+    ExecDropSingleTupleTableSlot(slot);
+    Relation table = table_open(relation, NoLock);
+    tuple = with_generated_columns(table, tuple);
+    table_close(table, NoLock);
+    slot = MakeSingleTupleTableSlot(descriptor, &TTSOpsHeapTuple);
     ExecStoreHeapTuple(tuple, slot, false);
     return {slot, tuple};
 }
 
-// The tuple stays: values of the next version may be in it.
+// For a function that is called with the row.
+Row with_tuple(const Row& row) {
+    return row.tuple != nullptr ? row : Row{row.slot, ExecCopySlotHeapTuple(row.slot)};
+}
+
+// The values stay: some can be in the next version.
 void drop(const Row& row) {
     ExecDropSingleTupleTableSlot(row.slot);
 }
@@ -84,9 +105,11 @@ struct Choice {
         if (binding.calls[transition].nguards == 0) return true;
         const core::StateId to = binding.machine->machine->transitions()[transition].to;
         if (is_last() && asked.to != core::no_state)
-            return guards_allow(binding, transition, versions_of(prev, prev_of, asked.after, binding), rejected_by);
+            return guards_allow(binding, transition, versions_of(with_tuple(prev), prev_of, asked.after, binding),
+                                rejected_by);
         const Row next = row_between(asked.relation, binding, asked.after, to, *unset);
-        const bool accepted = guards_allow(binding, transition, versions_of(prev, prev_of, next, binding), rejected_by);
+        const bool accepted = guards_allow(
+            binding, transition, versions_of(with_tuple(prev), prev_of, with_tuple(next), binding), rejected_by);
         drop(next);
         return accepted;
     }
@@ -184,11 +207,7 @@ public:
         carry_columns(asked_.binding, original_, prev.slot, changes);
         TupleTableSlot* after = asked_.after.slot;
         if (changes->n == before) return set(prev, after, ownership, transition);
-        HeapTuple tuple =
-            heap_modify_tuple_by_cols(asked_.after.tuple, after->tts_tupleDescriptor, changes->n - before,
-                                      changes->columns + before, changes->values + before, changes->nulls + before);
-        TupleTableSlot* carried = MakeSingleTupleTableSlot(after->tts_tupleDescriptor, &TTSOpsHeapTuple);
-        ExecStoreHeapTuple(tuple, carried, false);
+        TupleTableSlot* carried = with_columns(after, *changes, before);
         set(prev, carried, ownership, transition);
         ExecDropSingleTupleTableSlot(carried);
     }
@@ -320,7 +339,8 @@ void run_effects_of(Oid relation, Binding& binding, const Binding& before_of, co
         const core::StateId to = binding.machine->machine->transitions()[transition].to;
         const Row next = i + 1 == path.n ? after : row_between(relation, binding, after, to, {});
         if (binding.calls[transition].neffects > 0)
-            run_effects(binding, transition, versions_of(prev, i == 0 ? before_of : binding, next, binding));
+            run_effects(binding, transition,
+                        versions_of(with_tuple(prev), i == 0 ? before_of : binding, with_tuple(next), binding));
         if (i > 0) drop(prev);
         prev = next;
     }

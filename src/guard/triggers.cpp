@@ -82,10 +82,11 @@ bool manages_columns(const Member& member) {
     return member.manages_columns && SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA;
 }
 
-HeapTuple with_changes(HeapTuple tuple, Relation relation, ColumnChanges& changes) {
-    if (changes.n == 0) return tuple;
-    return heap_modify_tuple_by_cols(tuple, RelationGetDescr(relation), changes.n, changes.columns, changes.values,
-                                     changes.nulls);
+HeapTuple with_changes(const Row& row, ColumnChanges& changes) {
+    drop_unchanged(row.slot, &changes);
+    if (changes.n == 0) return row.tuple;
+    return heap_modify_tuple_by_cols(row.tuple, row.slot->tts_tupleDescriptor, changes.n, changes.columns,
+                                     changes.values, changes.nulls);
 }
 
 void record_update(Member* member, TriggerData* trigger) {
@@ -161,7 +162,7 @@ PAWL_FUNCTION(pawl_validate) {
         }
         defer();
     }
-    return PointerGetDatum(with_changes(trigger->tg_newtuple, trigger->tg_relation, kept.changes));
+    return PointerGetDatum(with_changes(after, kept.changes));
 }
 
 PAWL_FUNCTION(pawl_validate_insert) {
@@ -174,7 +175,7 @@ PAWL_FUNCTION(pawl_validate_insert) {
     ColumnChanges changes = {};
     const Row row{trigger->tg_trigslot, trigger->tg_trigtuple};
     if (manages_columns(*member) && !row_is_moving(member, row)) set_columns_of_new(member, row, &changes);
-    return PointerGetDatum(with_changes(trigger->tg_trigtuple, trigger->tg_relation, changes));
+    return PointerGetDatum(with_changes(row, changes));
 }
 
 PAWL_FUNCTION(pawl_one_transition) {

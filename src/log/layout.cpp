@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "catalog/catalog.hpp"
+#include "pg/index_look.hpp"
 
 extern "C" {
 #include "common/cryptohash.h"
@@ -140,16 +141,6 @@ NewestEntry read_anchor(Relation anchors, TupleTableSlot* slot) {
 
 }  // namespace
 
-void prepare_key_scan(Relation index, int nkeys, ScanKeyData* keys) {
-    for (int i = 0; i < nkeys; ++i) {
-        const Oid type = index->rd_opcintype[i];
-        const Oid equality = get_opfamily_member(index->rd_opfamily[i], type, type, BTEqualStrategyNumber);
-        // No type of its own: the operator class compares varchar as text, a domain as its base, any enum as anyenum.
-        ScanKeyEntryInitialize(&keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid, index->rd_indcollation[i],
-                               get_opcode(equality), static_cast<Datum>(0));
-    }
-}
-
 NewestEntry find_anchor(Oid log, const StateChange& change) {
     NewestEntry newest = {};
     Oid table = InvalidOid;
@@ -163,7 +154,7 @@ NewestEntry find_anchor(Oid log, const StateChange& change) {
         const int nkeys = change.binding->nkeys;
         check_subject_key(anchors, index, change.binding->keys, nkeys, 0);
         ScanKeyData keys[INDEX_MAX_KEYS];
-        prepare_key_scan(index, nkeys, keys);
+        pg::prepare_key_scan(index, nkeys, keys);
         for (int i = 0; i < nkeys; ++i) keys[i].sk_argument = change.key[i];
         IndexScanDesc scan = pg::begin_index_scan(anchors, index, SnapshotSelf, nkeys);
         index_rescan(scan, keys, nkeys, nullptr, 0);

@@ -40,9 +40,6 @@ struct NewestEntry {
     HeapTuple tuple;  // only if most_recent is stored
 };
 
-// Prepares scan keys for equality with the first columns of a B-tree; the caller sets sk_argument.
-void prepare_key_scan(Relation index, int nkeys, ScanKeyData* keys);
-
 // Finds the anchor of a subject: its newest entry when all its entries were pruned. Not found for other subjects
 // without entries.
 NewestEntry find_anchor(Oid log, const StateChange& change);

@@ -1,6 +1,7 @@
 // May ereport; owns nothing. See newest_entry.hpp. Reads nbtree's pages as nbtree does, and does not write them.
 #include "log/newest_entry.hpp"
 
+#include "pg/index_look.hpp"
 #include "pg/uuid_v7.hpp"
 
 extern "C" {
@@ -198,7 +199,7 @@ void begin_search(NewestEntrySearch* search, Relation log, const LogLayout& layo
     search->context = context;
     search->index = index_open(index, RowExclusiveLock);
     check_log_key(log, search->index, columns, layout.keys, nkeys);
-    prepare_key_scan(search->index, nkeys, search->keys);
+    pg::prepare_key_scan(search->index, nkeys, search->keys);
     search->scan = pg::begin_index_scan(log, search->index, SnapshotSelf, nkeys);
     search->slot = table_slot_create(log, nullptr);
     prepare_key_page(&search->page, search->index, nkeys);

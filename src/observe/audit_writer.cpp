@@ -3,6 +3,7 @@
 
 #include "log/layout.hpp"
 #include "log/log_table.hpp"
+#include "pg/index_look.hpp"
 #include "pg/texts.hpp"
 #include "pg/uuid_v7.hpp"
 
@@ -58,7 +59,7 @@ Search begin_search(Relation log, int nkeys) {
     Search search = {};
     search.nkeys = nkeys;
     search.index = index_open(pg::primary_key_index(log), AccessShareLock);
-    prepare_key_scan(search.index, nkeys, search.keys);
+    pg::prepare_key_scan(search.index, nkeys, search.keys);
     ScanKeyInit(&search.keys[nkeys], nkeys + 1, BTLessStrategyNumber, F_INT4LT, static_cast<Datum>(0));
     search.scan = pg::begin_index_scan(log, search.index, SnapshotSelf, nkeys + 1);
     search.slot = table_slot_create(log, nullptr);

@@ -41,6 +41,10 @@ create function entries(task uuid) returns text language sql as $$
           where a.task_uuid = task) x $$;
 create function written() returns bigint language sql as $$
     select pg_stat_get_xact_tuples_updated('pawl_dag.steps'::regclass) $$;
+-- row versions of tasks, and how many of them no index points to
+create function tasks_written() returns bigint[] language sql as $$
+    select array[pg_stat_get_xact_tuples_updated('pawl_dag.tasks'::regclass),
+        pg_stat_get_xact_tuples_hot_updated('pawl_dag.tasks'::regclass)] $$;
 
 -- by three calls, and by one
 select pawl_dag.start_task('line') as parts \gset
@@ -53,11 +57,13 @@ end $$;
 select pawl_dag.start_task('line') as whole \gset
 select claimed() as got \gset
 begin;
-select written() as before \gset
+select written() as before, tasks_written() as tasks_before \gset
 select * from sends(results_of(:'got')) \gset
 select is(:'answers'::text, 'true complete', 'a result is answered, and its step is complete');
 select is(:'got'::text, 's2', 'the next step is claimed');
 select is(written() - :before, 2::bigint, 'by one row version of each of the two steps');
+select is(tasks_written(), (select array_agg(n + 1) from unnest(:'tasks_before'::bigint[]) n),
+    'and by one of the task, which no index points to');
 select is((select state from pawl_dag.tasks where task_uuid = :'whole'), 'steps_in_process', 'the task goes on');
 select is((:'steps'::jsonb)->0->'parents', '{"s1": {"state": "complete", "result": "s1"}}'::jsonb, 'with its input');
 select is((:'steps'::jsonb)->0->'token', '1'::jsonb, 'with its fencing token');
@@ -72,6 +78,22 @@ end $$;
 select is(state_of(:'whole'), state_of(:'parts'), 'the task ends as by three calls');
 select is(entries(:'whole'), entries(:'parts'), 'with the same entries and audits, by the same processors');
 select isnt(entries(:'whole'), null, 'of which there are some');
+
+-- the engine's lease stays, if it is long
+select pawl_dag.start_task('line') as leased \gset
+select claimed() as got \gset
+create function lease_of(task uuid) returns timestamptz language sql as $$
+    select lease_until from pawl_dag.tasks where task_uuid = task $$;
+select lease_of(:'leased') as lease \gset
+select * from sends(results_of(:'got')) \gset
+select is(lease_of(:'leased'), :'lease', 'the engine keeps the lease of a task, which an index names');
+set pawl.processor = '019b0000-0000-7000-8000-00000000da90';
+update pawl_dag.tasks set lease_until = now() + interval '1 hour' where task_uuid = :'leased';
+set pawl.processor = '';
+select * from sends(results_of(:'steps')) \gset
+select cmp_ok(lease_of(:'leased'), '>', now() + interval '90 years', 'and extends it, if it would end soon');
+select * from sends(results_of(:'steps')) \gset
+select * from sends(results_of(:'steps')) \gset
 
 -- a fan: children of the queue are started, those with a timeout have a lease of their own
 select pawl_dag.start_task('fan') as fan \gset

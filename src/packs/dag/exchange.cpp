@@ -89,16 +89,15 @@ private:
         return !failed(element) && tasks_.find(*DatumGetUUIDP(element.values[Element::task])) != nullptr;
     }
 
-    // A column of the elements: an array, or the value of a single one.
+    // A column of the elements.
     void add(Parameters& parameters, Oid type, Element::Column column) const {
-        if (nsound_ == 1) return parameters.add(type, sound_[0]->values[column], sound_[0]->nulls[column]);
         auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * nsound_));
         auto* nulls = static_cast<bool*>(palloc(sizeof(bool) * nsound_));
         for (int i = 0; i < nsound_; ++i) {
             values[i] = sound_[i]->values[column];
             nulls[i] = sound_[i]->nulls[column];
         }
-        parameters.add(get_array_type(type), pg::array_of(values, nsound_, type, nulls));
+        parameters.add_column(type, values, nsound_, nulls);
     }
 
     // Records results. The worker reports, and the engine completes the steps of tasks that are in the turn. It waits
@@ -109,13 +108,9 @@ private:
         Parameters parameters = {};
         for (int column = 0; column < static_cast<int>(lengthof(types)); ++column)
             add(parameters, types[column], static_cast<Element::Column>(column));
-        if (nsound_ == 1) {
-            parameters.add(BOOLOID, BoolGetDatum(completes(*sound_[0])));
-        } else {
-            auto* completing = static_cast<Datum*>(palloc(sizeof(Datum) * nsound_));
-            for (int i = 0; i < nsound_; ++i) completing[i] = BoolGetDatum(completes(*sound_[i]));
-            parameters.add(BOOLARRAYOID, pg::array_of(completing, nsound_, BOOLOID));
-        }
+        auto* completing = static_cast<Datum*>(palloc(sizeof(Datum) * nsound_));
+        for (int i = 0; i < nsound_; ++i) completing[i] = BoolGetDatum(completes(*sound_[i]));
+        parameters.add_column(BOOLOID, completing, nsound_);
         parameters.add(TEXTOID, PointerGetDatum(asked_.worker));
         say("pawl.processor", text_to_cstring(asked_.worker));
         const EventList events = {2, {cstring_to_text("EnqueueForOrchestration"), cstring_to_text("Complete")}};

@@ -27,10 +27,7 @@ void Turn::add_column(Parameters& parameters, Oid type, int n, Chosen chosen, Va
     int filled = 0;
     for (int i = 0; i < tasks_.n; ++i)
         if (chosen(tasks_.items[i])) values[filled++] = value(tasks_.items[i]);
-    if (n == 1)
-        parameters.add(type, values[0]);
-    else
-        parameters.add(get_array_type(type), pg::array_of(values, n, type));
+    parameters.add_column(type, values, n);
 }
 
 // The counters of the chosen tasks, of which there are n; none of them, if they are `counted`.

@@ -148,6 +148,7 @@ inline constexpr RowsStatement report_steps = {REPORT("unnest($1, $2, $3, $4, $5
 #define OF_ONE COUNTED("$2", "$3", "$4", "$5", "$6", "$7", "$8") " WHERE t.task_uuid = $1"
 #define MOVE                                                                                               \
     "UPDATE pawl_dag.tasks t SET state = $9, entered_at = clock_timestamp(), lease_until = CASE WHEN $10 " \
+    "AND (t.lease_until > clock_timestamp() + interval '50 years') IS NOT TRUE "                           \
     "THEN clock_timestamp() + interval '100 years' ELSE t.lease_until END, "
 
 inline constexpr const char* move_tasks = MOVE OF_MANY;

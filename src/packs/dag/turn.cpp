@@ -3,11 +3,8 @@
 
 #include "packs/dag/statements.hpp"
 #include "pg/find_by_id.hpp"
+#include "pg/index_look.hpp"
 #include "pg/spi.hpp"
-
-extern "C" {
-#include "storage/bufmgr.h"
-}
 
 namespace pawl::dag {
 
@@ -31,31 +28,6 @@ bool flag_of(SPITupleTable* table, int row, int column) {
     return DatumGetBool(pg::value_of(table, row, column));
 }
 
-// Whether an index has an entry of a row that is visible; true if it cannot be told.
-bool has_rows(Relation table, const char* index_name) {
-    const Oid id = get_relname_relid(index_name, RelationGetNamespace(table));
-    if (!OidIsValid(id) || table->rd_rel->relkind != RELKIND_RELATION) return true;
-    Relation index = index_open(id, AccessShareLock);
-    TupleTableSlot* slot = table_slot_create(table, nullptr);
-    Snapshot snapshot = RegisterSnapshot(GetTransactionSnapshot());
-    IndexScanDesc scan = pg::begin_index_scan(table, index, snapshot, 0);
-    index_rescan(scan, nullptr, 0, nullptr, 0);
-    const bool found = index_getnext_slot(scan, ForwardScanDirection, slot);
-    index_endscan(scan);
-    UnregisterSnapshot(snapshot);
-    ExecDropSingleTupleTableSlot(slot);
-    index_close(index, AccessShareLock);
-    return found;
-}
-
-// Whether the table has been empty since it was last vacuumed.
-bool is_empty(Oid schema, const char* name) {
-    Relation table = table_open(get_relname_relid(name, schema), AccessShareLock);
-    const bool empty = RelationGetNumberOfBlocks(table) == 0;
-    table_close(table, AccessShareLock);
-    return empty;
-}
-
 }  // namespace
 
 void Turn::pick(int batch) {
@@ -72,8 +44,8 @@ void Turn::pick_beside(Datum own, int nown, int batch) {
     tasks_.items = static_cast<Task*>(palloc(sizeof(Task) * (nown + 2 * batch)));
     Parameters parameters = {};
     // mostly no other results wait, and no task is in trouble: to see that takes less than a statement that looks
-    const bool alone = is_empty(RelationGetNamespace(steps_table_.relation), "troubles") &&
-                       !has_rows(steps_table_.relation, "steps_results");
+    const bool alone = pg::is_empty(get_relname_relid("troubles", RelationGetNamespace(steps_table_.relation))) &&
+                       pg::look_into(steps_table_.relation, "steps_results") == pg::Seen::none;
     if (!alone) parameters.add(INT4OID, Int32GetDatum(batch));
     parameters.add(UUIDARRAYOID, own);
     if (!alone) parameters.add(INT4OID, Int32GetDatum(nown));
@@ -167,23 +139,17 @@ void Turn::count_children(Starting* starting) {
 
 int Turn::run_count_down(Starting* starting) {
     Parameters parameters = {};
-    if (nended_ == 1) {
-        parameters.add(UUIDOID, UUIDPGetDatum(&ended_[0].task->id));
-        parameters.add(UUIDOID, UUIDPGetDatum(&ended_[0].step));
-        parameters.add(BOOLOID, BoolGetDatum(can_enqueue(*ended_[0].task)));
-    } else {
-        auto* parents = static_cast<Datum*>(palloc(sizeof(Datum) * nended_ * 3));
-        Datum* steps = parents + nended_;
-        Datum* goes_on = steps + nended_;
-        for (int i = 0; i < nended_; ++i) {
-            parents[i] = UUIDPGetDatum(&ended_[i].task->id);
-            steps[i] = UUIDPGetDatum(&ended_[i].step);
-            goes_on[i] = BoolGetDatum(can_enqueue(*ended_[i].task));
-        }
-        parameters.add(UUIDARRAYOID, pg::array_of(parents, nended_, UUIDOID));
-        parameters.add(UUIDARRAYOID, pg::array_of(steps, nended_, UUIDOID));
-        parameters.add(BOOLARRAYOID, pg::array_of(goes_on, nended_, BOOLOID));
+    auto* tasks = static_cast<Datum*>(palloc(sizeof(Datum) * nended_ * 3));
+    Datum* steps = tasks + nended_;
+    Datum* goes_on = steps + nended_;
+    for (int i = 0; i < nended_; ++i) {
+        tasks[i] = UUIDPGetDatum(&ended_[i].task->id);
+        steps[i] = UUIDPGetDatum(&ended_[i].step);
+        goes_on[i] = BoolGetDatum(can_enqueue(*ended_[i].task));
     }
+    parameters.add_column(UUIDOID, tasks, nended_);
+    parameters.add_column(UUIDOID, steps, nended_);
+    parameters.add_column(BOOLOID, goes_on, nended_);
     by(steps_table_);
     if (starting == nullptr) return static_cast<int>(run(nended_ == 1 ? count_down_one : count_down, parameters));
     EventList events = {};

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "packs/saga/exchange.hpp"
+#include "pg/index_look.hpp"
 #include "pg/row_trigger.hpp"
 #include "pg/spi.hpp"
 #include "pg/sqlstate.hpp"
@@ -20,6 +21,8 @@ constexpr const char* look_at_queue =
     "EXISTS (SELECT FROM pawl.paused p WHERE p.relation = 'pawl_saga.tasks'::regclass AND p.state_column = 'state' "
     "AND (p.queue IS NULL OR p.queue = $1) AND (p.until IS NULL OR p.until > clock_timestamp()))";
 
+constexpr int most_looked_at = 20;  // entries of an index, before a statement is asked
+
 constexpr const char* take_lost = "SELECT t.* FROM pawl_saga._take_lost($1, $2, $3, $4) t";
 
 // Parameters: flows, nodes, and which of them are to be reverted.
@@ -30,7 +33,7 @@ constexpr const char* take_lost = "SELECT t.* FROM pawl_saga._take_lost($1, $2, 
     "END "
 constexpr RowsStatement describe = {DESCRIBE
                                     "FROM unnest($1, $2, $3) WITH ORDINALITY r(flow, node, reverting, n) ORDER BY r.n",
-                                    DESCRIBE "FROM (SELECT ($1)[1], ($2)[1], ($3)[1]) r(flow, node, reverting)"};
+                                    DESCRIBE "FROM (SELECT $1, $2, $3) r(flow, node, reverting)"};
 #undef DESCRIBE
 
 // A column of a claimed task.
@@ -52,15 +55,15 @@ bool is_reverted(const Claimed& claimed, int row) {
 
 void answer(const Claimed& claimed, Binding& plans, ReturnSetInfo* result) {
     if (claimed.n == 0) return;
-    auto column = [&](Oid type, auto value) {
+    Parameters parameters = {};
+    auto add = [&](Oid type, auto value) {
         auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * claimed.n));
         for (int i = 0; i < claimed.n; ++i) values[i] = value(i);
-        return pg::array_of(values, claimed.n, type);
+        parameters.add_column(type, values, claimed.n);
     };
-    Parameters parameters = {};
-    parameters.add(UUIDARRAYOID, column(UUIDOID, [&](int i) { return column_of(claimed, i, "flow_uuid").value; }));
-    parameters.add(INT4ARRAYOID, column(INT4OID, [&](int i) { return column_of(claimed, i, "node").value; }));
-    parameters.add(BOOLARRAYOID, column(BOOLOID, [&](int i) { return BoolGetDatum(is_reverted(claimed, i)); }));
+    add(UUIDOID, [&](int i) { return column_of(claimed, i, "flow_uuid").value; });
+    add(INT4OID, [&](int i) { return column_of(claimed, i, "node").value; });
+    add(BOOLOID, [&](int i) { return BoolGetDatum(is_reverted(claimed, i)); });
     run_planned(plans, describe, claimed.n, parameters);
     SPITupleTable* described = SPI_tuptable;
     for (int i = 0; i < claimed.n; ++i) {
@@ -91,7 +94,30 @@ void answer(const Claimed& claimed, Binding& plans, ReturnSetInfo* result) {
     }
 }
 
+namespace {
+
+// Whether the statement would find nothing, which it mostly does.
+bool has_nothing_special(const Asked& asked, const Binding& tasks) {
+    if (!pg::is_empty(get_relname_relid("paused", get_namespace_oid("pawl", false)))) return false;
+    Relation table = table_open(tasks.root, AccessShareLock);
+    const Datum queue = PointerGetDatum(asked.queue);
+    const bool nothing = pg::look_into(table, "tasks_orphaned", queue, most_looked_at) == pg::Seen::none &&
+                         pg::look_into(table, "tasks_to_revert", queue, most_looked_at) == pg::Seen::none;
+    table_close(table, AccessShareLock);
+    return nothing;
+}
+
+}  // namespace
+
+bool may_wait(const Asked& asked, const Binding& tasks) {
+    Relation table = table_open(tasks.root, AccessShareLock);
+    const pg::Seen seen = pg::look_into(table, "tasks_pawl_claim", PointerGetDatum(asked.queue), most_looked_at);
+    table_close(table, AccessShareLock);
+    return seen != pg::Seen::none;
+}
+
 Queue look_at(const Asked& asked, Binding& tasks) {
+    if (has_nothing_special(asked, tasks)) return {};
     Parameters parameters = {};
     parameters.add(TEXTOID, PointerGetDatum(asked.queue));
     run_planned(tasks, look_at_queue, parameters, Order::sorted);

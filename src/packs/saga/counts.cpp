@@ -22,17 +22,16 @@ struct Statements {
     RowsStatement junctions;
 };
 
-#define PASSED(columns, this_end)                                                                                \
-    "SELECT p.n, " columns                                                                                       \
-    " FROM unnest($1, $2) WITH ORDINALITY p(definition, node, n) JOIN pawl_saga.edges e "                        \
-    "ON e.definition_uuid = p.definition AND e." this_end " = p.node",                                           \
-        "SELECT 1::bigint, " columns " FROM pawl_saga.edges e WHERE e.definition_uuid = ($1)[1] AND e." this_end \
-        " = ($2)[1]"
+#define PASSED(columns, this_end)                                                         \
+    "SELECT p.n, " columns                                                                \
+    " FROM unnest($1, $2) WITH ORDINALITY p(definition, node, n) JOIN pawl_saga.edges e " \
+    "ON e.definition_uuid = p.definition AND e." this_end " = p.node",                    \
+        "SELECT 1::bigint, " columns " FROM pawl_saga.edges e WHERE e.definition_uuid = $1 AND e." this_end " = $2"
 #define COUNTED_DOWN(table, what, rest)                                                                               \
     "UPDATE pawl_saga." table " x SET blockers = x.blockers - d.n" what                                               \
     " FROM unnest($1, $2, $3, $4) d(flow, node, n, begins) WHERE x.flow_uuid = d.flow AND x.node = d.node AND " rest, \
         "UPDATE pawl_saga." table " x SET blockers = x.blockers - d.n" what                                           \
-        " FROM (SELECT ($1)[1], ($2)[1], ($3)[1], ($4)[1]) d(flow, node, n, begins) "                                 \
+        " FROM (SELECT $1, $2, $3, $4) d(flow, node, n, begins) "                                                     \
         "WHERE x.flow_uuid = d.flow AND x.node = d.node AND " rest
 
 #define BEGINS "x.blockers = d.n AND x.state = 'PENDING' AND x.intention = 'EXECUTE' AND d.begins"
@@ -126,8 +125,8 @@ private:
             numbers[i] = Int32GetDatum(passed.items[i].number);
         }
         Parameters parameters = {};
-        parameters.add(UUIDARRAYOID, pg::array_of(definitions, passed.n, UUIDOID));
-        parameters.add(INT4ARRAYOID, pg::array_of(numbers, passed.n, INT4OID));
+        parameters.add_column(UUIDOID, definitions, passed.n);
+        parameters.add_column(INT4OID, numbers, passed.n);
         const int n = static_cast<int>(run_planned(plans_, statements_.next, passed.n, parameters));
         SPITupleTable* found = SPI_tuptable;
         NextNodes next = {static_cast<Next*>(palloc(sizeof(Next) * Max(n, 1))), n};
@@ -164,13 +163,13 @@ private:
         };
         column([](const Next& node) { return UUIDPGetDatum(&node.flow->id); });
         if (n == 0) return 0;
-        parameters.add(UUIDARRAYOID, pg::array_of(values, n, UUIDOID));
+        parameters.add_column(UUIDOID, values, n);
         column([](const Next& node) { return Int32GetDatum(node.number); });
-        parameters.add(INT4ARRAYOID, pg::array_of(values, n, INT4OID));
+        parameters.add_column(INT4OID, values, n);
         column([](const Next& node) { return Int32GetDatum(node.passed); });
-        parameters.add(INT4ARRAYOID, pg::array_of(values, n, INT4OID));
+        parameters.add_column(INT4OID, values, n);
         column([](const Next& node) { return BoolGetDatum(node.begins); });
-        parameters.add(BOOLARRAYOID, pg::array_of(values, n, BOOLOID));
+        parameters.add_column(BOOLOID, values, n);
         return n;
     }
 

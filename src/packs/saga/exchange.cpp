@@ -7,6 +7,7 @@
 #include "pg/row_trigger.hpp"
 #include "pg/spi.hpp"
 #include "pg/sqlstate.hpp"
+#include "placement/placements.hpp"
 #include "work/trial.hpp"
 
 namespace pawl::saga {
@@ -36,12 +37,13 @@ public:
     // What lost workers left, and what is to be reverted, comes first, and of a paused queue nothing begins: then
     // nothing is done, and the result is false.
     bool run(ReturnSetInfo* result) {
-        lock_flows(tasks_, elements_);
+        const Flows locked = lock_flows(tasks_, elements_);
         const Queue queue = look_at(asked_, tasks_);
         if (queue.has_lost || queue.has_reverts || queue.paused) return false;
+        require_queue_here(tasks_.root, asked_.queue);
         const Intent reporting = intent_;
-        const bool others_wait = pick(1).batch.n > 0;
-        begin_starting(others_wait ? 0 : asked_.batch);
+        const bool others_wait = may_wait(asked_, tasks_) && pick(1).batch.n > 0;
+        begin_starting(others_wait ? 0 : asked_.batch, locked);
         intent_ = reporting;
         record_elements(tasks_, asked_.processor, intent_, elements_);
         take_starting();
@@ -65,7 +67,8 @@ private:
         return pick_to_claim(request, intent_);
     }
 
-    void begin_starting(int room) {
+    void begin_starting(int room, const Flows& locked) {
+        starting_.locked = &locked;
         starting_.worker = asked_.processor;
         starting_.queue = asked_.queue;
         starting_.lease = asked_.lease;

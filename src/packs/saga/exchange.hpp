@@ -2,6 +2,7 @@
 #pragma once
 
 #include "guard/intent.hpp"
+#include "packs/saga/flows.hpp"
 #include "packs/saga/report_elements.hpp"
 #include "work/claim.hpp"
 
@@ -13,9 +14,9 @@ Target open_tasks();
 // The elements of argument 0. Throws 22023 if it is not an array.
 Elements elements_argument(FunctionCallInfo fcinfo);
 
-// Locks the flows of the sound elements. Flows come first, then tasks: all functions that decide lock in this order.
-// Ereports; runs inside SPI, as the next two do.
-void lock_flows(Binding& tasks, const Elements& elements);
+// Locks the flows of the sound elements, and returns them. Flows come first, then tasks: all functions that decide lock
+// in this order. Ereports; runs inside SPI, as the next two do.
+Flows lock_flows(Binding& tasks, const Elements& elements);
 
 // Records the sound elements; their flows must be locked. From then on it is one time, so that no lease expires between
 // check and state change. `intent` must be the current one.
@@ -49,6 +50,9 @@ struct Queue {
     bool paused;
 };
 Queue look_at(const Asked& asked, Binding& tasks);
+
+// Whether tasks may wait in the queue. Ereports.
+bool may_wait(const Asked& asked, const Binding& tasks);
 
 // Throws.
 ClaimRequest request_of(const Target& tasks, const char* event, const Asked& asked, int most);

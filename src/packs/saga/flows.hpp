@@ -22,9 +22,12 @@ struct Flows {
     Flow* find(const pg_uuid_t& id) const;  // null: it is none of them
 };
 
-// Reads the flows with these keys (uuid[]). locked: and locks their rows, in this order. `plans`: where the plan is
+// The same in the current memory context.
+Flows copied(const Flows& flows);
+
+// Reads the flows with these keys (uuid). locked: and locks their rows, in this order. `plans`: where the plan is
 // kept. Must run inside SPI.
 enum class Rows { read, locked };
-Flows read_flows(Datum keys, Rows rows, Binding& plans);
+Flows read_flows(Datum* keys, int nkeys, Rows rows, Binding& plans);
 
 }  // namespace pawl::saga

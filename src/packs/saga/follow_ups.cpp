@@ -3,6 +3,8 @@
 // nothing more can be done end by pawl_saga._finish.
 #include "packs/saga/follow_ups.hpp"
 
+#include <utility>
+
 #include "fire/target.hpp"
 #include "packs/saga/counts.hpp"
 #include "packs/saga/following.hpp"
@@ -33,10 +35,15 @@ bool is_done(const Atom& atom) {
 }
 
 template <typename Value>
-Datum array_of_atoms(const Ended& ended, Oid type, Value value) {
+Datum* of_atoms(const Ended& ended, Value value) {
     auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * ended.n));
     for (int i = 0; i < ended.n; ++i) values[i] = value(ended.atoms[i]);
-    return pg::array_of(values, ended.n, type);
+    return values;
+}
+
+template <typename Value>
+Datum array_of_atoms(const Ended& ended, Oid type, Value value) {
+    return pg::array_of(of_atoms(ended, value), ended.n, type);
 }
 
 Datum failures_of(const Ended& ended) {
@@ -56,10 +63,14 @@ public:
         : ended_(ended), plans_(plans), starting_(starting) {}
 
     // The outermost follow-up locks the flows, which another transaction may just be changing. A report that starts
-    // tasks has locked its flows.
+    // tasks has locked its flows, and read them as they are until the first follow-up.
     void find_flows(bool outermost) {
-        const Datum keys = array_of_atoms(ended_, UUIDOID, [](const Atom& atom) { return UUIDPGetDatum(&atom.flow); });
-        flows_ = read_flows(keys, outermost && starting_ == nullptr ? Rows::locked : Rows::read, plans_);
+        if (starting_ != nullptr && starting_->locked != nullptr) {
+            flows_ = copied(*std::exchange(starting_->locked, nullptr));
+            return;
+        }
+        Datum* keys = of_atoms(ended_, [](const Atom& atom) { return UUIDPGetDatum(&atom.flow); });
+        flows_ = read_flows(keys, ended_.n, outermost && starting_ == nullptr ? Rows::locked : Rows::read, plans_);
     }
 
     // All is counted before a node is examined, which can count its flow anew, or hold it.

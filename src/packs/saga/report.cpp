@@ -20,7 +20,7 @@ namespace {
     "AND r.said IS NOT NULL) THEN t.token = r.token AND t.worker = $5 AND (t.lease_until <= $6) IS NOT TRUE "     \
     "ELSE false END RETURNING t.flow_uuid, t.node, t.state"
 #define MANY "unnest($1, $2, $3, $4)"
-#define ONE "(SELECT ($1)[1], ($2)[1], ($3)[1], ($4)[1])"
+#define ONE "(SELECT $1, $2, $3, $4)"
 #define RESULTS(source)                                                                        \
     RECORD("CASE t.state WHEN 'RUNNING' THEN 'SUCCESS' ELSE 'REVERTED' END",                   \
            "result = CASE t.state WHEN 'RUNNING' THEN r.said ELSE t.result END, "              \
@@ -44,8 +44,12 @@ constexpr const char* lock_tasks =
     "WHERE t.flow_uuid = r.flow AND t.node = r.node FOR NO KEY UPDATE) l";
 
 // With whether each outcome is a failure as a seventh parameter.
-constexpr const char* find_verdicts =
-    "SELECT v.n, v.state, v.problem FROM pawl_saga._verdicts($1, $2, $3, $4, $5, $6, $7) v";
+#define VERDICTS(flows, nodes, tokens, outcomes, failed)                                                  \
+    "SELECT v.n, v.state, v.problem FROM pawl_saga._verdicts(" flows ", " nodes ", " tokens ", " outcomes \
+    ", $5, $6, " failed ") v"
+constexpr RowsStatement find_verdicts = {VERDICTS("$1", "$2", "$3", "$4", "$7"),
+                                         VERDICTS("ARRAY[$1]", "ARRAY[$2]", "ARRAY[$3]", "ARRAY[$4]", "ARRAY[$7]")};
+#undef VERDICTS
 
 constexpr const char* record_flows =
     "SELECT r.flow_uuid, r.node, r.ok, r.state, r.problem FROM pawl_saga._report_flows($1, $2) r";
@@ -74,10 +78,10 @@ class Recording {
 public:
     Recording(Binding& tasks, text* worker, Intent& intent) : tasks_(tasks), worker_(worker), intent_(intent) {}
 
-    static void lock_flows(Binding& tasks, const Elements& elements) {
-        read_flows(column({elements.by_task, elements.sound}, UUIDOID,
-                          [](const Element& element) { return UUIDPGetDatum(&element.flow); }),
-                   Rows::locked, tasks);
+    static Flows lock_flows(Binding& tasks, const Elements& elements) {
+        Datum* keys = values({elements.by_task, elements.sound},
+                             [](const Element& element) { return UUIDPGetDatum(&element.flow); });
+        return read_flows(keys, elements.sound, Rows::locked, tasks);
     }
 
     // Of several elements for one task each is checked after the one before it.
@@ -148,9 +152,9 @@ private:
         if (seen.n == 0) return;
         Parameters parameters = {};
         add_outcomes(seen, parameters);
-        parameters.add(BOOLARRAYOID,
-                       column(seen, BOOLOID, [](const Element& element) { return BoolGetDatum(element.failed); }));
-        const int n = static_cast<int>(run_planned(tasks_, find_verdicts, parameters, Order::sorted));
+        parameters.add_column(
+            BOOLOID, values(seen, [](const Element& element) { return BoolGetDatum(element.failed); }), seen.n);
+        const int n = static_cast<int>(run_planned(tasks_, find_verdicts, seen.n, parameters));
         SPITupleTable* found = SPI_tuptable;
         for (int i = 0; i < n; ++i) {
             Element& element = *seen.items[DatumGetInt64(pg::value_of(found, i, 1)) - 1];
@@ -160,30 +164,27 @@ private:
     }
 
     template <typename Value>
-    static Datum column(const Part& part, Oid type, Value value) {
-        auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * Max(part.n, 1)));
-        for (int i = 0; i < part.n; ++i) values[i] = value(*part.items[i]);
-        return pg::array_of(values, part.n, type);
+    static Datum* values(const Part& part, Value value) {
+        auto* made = static_cast<Datum*>(palloc(sizeof(Datum) * Max(part.n, 1)));
+        for (int i = 0; i < part.n; ++i) made[i] = value(*part.items[i]);
+        return made;
     }
 
     static void add_keys(const Part& part, Parameters& parameters) {
-        parameters.add(UUIDARRAYOID,
-                       column(part, UUIDOID, [](const Element& element) { return UUIDPGetDatum(&element.flow); }));
-        parameters.add(INT4ARRAYOID,
-                       column(part, INT4OID, [](const Element& element) { return Int32GetDatum(element.node); }));
+        parameters.add_column(
+            UUIDOID, values(part, [](const Element& element) { return UUIDPGetDatum(&element.flow); }), part.n);
+        parameters.add_column(INT4OID, values(part, [](const Element& element) { return Int32GetDatum(element.node); }),
+                              part.n);
     }
 
     void add_outcomes(const Part& part, Parameters& parameters) const {
         add_keys(part, parameters);
-        parameters.add(INT8ARRAYOID,
-                       column(part, INT8OID, [](const Element& element) { return Int64GetDatum(element.token); }));
-        auto* said = static_cast<Datum*>(palloc(sizeof(Datum) * part.n));
+        parameters.add_column(
+            INT8OID, values(part, [](const Element& element) { return Int64GetDatum(element.token); }), part.n);
         auto* nulls = static_cast<bool*>(palloc(sizeof(bool) * part.n));
-        for (int i = 0; i < part.n; ++i) {
-            said[i] = part.items[i]->said.value;
-            nulls[i] = part.items[i]->said.isnull;
-        }
-        parameters.add(JSONBARRAYOID, pg::array_of(said, part.n, JSONBOID, nulls));
+        for (int i = 0; i < part.n; ++i) nulls[i] = part.items[i]->said.isnull;
+        parameters.add_column(JSONBOID, values(part, [](const Element& element) { return element.said.value; }), part.n,
+                              nulls);
         parameters.add(TEXTOID, PointerGetDatum(worker_));
         parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(intent_.at));
     }
@@ -258,8 +259,8 @@ Elements elements_argument(FunctionCallInfo fcinfo) {
     return pg::call([&] { return read_elements(results); });
 }
 
-void lock_flows(Binding& tasks, const Elements& elements) {
-    Recording::lock_flows(tasks, elements);
+Flows lock_flows(Binding& tasks, const Elements& elements) {
+    return Recording::lock_flows(tasks, elements);
 }
 
 void record_elements(Binding& tasks, text* worker, Intent& intent, const Elements& elements) {

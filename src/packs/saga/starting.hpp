@@ -2,7 +2,7 @@
 // are counted down and claimed by one UPDATE.
 #pragma once
 
-#include "pg/postgres.hpp"
+#include "packs/saga/flows.hpp"
 
 namespace pawl::saga {
 
@@ -14,8 +14,9 @@ struct Starting {
     MemoryContext memory;   // of the rows
     HeapTuple* rows;        // of pawl_saga.tasks, begun; there is place for as many as the worker takes
     int n;
-    bool missed;   // other tasks became claimable
-    bool decided;  // tasks may have become claimable in any way, also to be reverted
+    const Flows* locked;  // as they were before the report; null: something has followed from it since
+    bool missed;          // other tasks became claimable
+    bool decided;         // tasks may have become claimable in any way, also to be reverted
 };
 
 // The note is a variable of the backend and not a setting, which any session could set. Taking it removes it, so that

@@ -1,0 +1,25 @@
+// Seam. May ereport; owns nothing. Looks at an index without a statement, where a statement would mostly find nothing.
+#pragma once
+
+#include <optional>
+
+#include "pg/postgres.hpp"
+
+namespace pawl::pg {
+
+// Keys that compare the first columns of an index for equality. Their arguments are missing.
+void prepare_key_scan(Relation index, int nkeys, ScanKeyData* keys);
+
+enum class Seen { none, some, unknown };
+
+constexpr int any_number = PG_INT32_MAX;
+
+// Whether a B-tree index of the table has an entry of a row that is visible to a new snapshot: any, or one with a value
+// in its first column. Unknown: the table is partitioned or has no such index that is valid, or the first `most`
+// entries are of rows that are not visible.
+Seen look_into(Relation table, const char* index_name, std::optional<Datum> first = {}, int most = any_number);
+
+// Whether the table has been empty since it was last vacuumed.
+bool is_empty(Oid table);
+
+}  // namespace pawl::pg
