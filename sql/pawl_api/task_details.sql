@@ -7,17 +7,20 @@ AS $function$
 DECLARE
     task uuid := pawl_api._uuid(q, 'task');
     step uuid := pawl_api._uuid(q, 'step');
-    found_one record;
+    answer jsonb;
 BEGIN
     PERFORM pawl_api._need('pawl_dag');
-    SELECT s.* INTO found_one FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = step;
-    IF NOT FOUND THEN
+    SELECT to_jsonb(x) INTO answer FROM (
+        SELECT s.*, d.handler_options,
+               (SELECT to_jsonb(r) FROM pawl_dag.step_readiness(task, ARRAY[step]) r) AS readiness,
+               (SELECT coalesce(jsonb_agg(pawl_api._transition(l) ORDER BY l.sort_key), '[]')
+                  FROM pawl_dag.step_transitions_log l WHERE l.task_uuid = task AND l.step_uuid = step) AS transitions
+          FROM pawl_api._steps() s JOIN pawl_dag.steps d USING (task_uuid, step_uuid)
+         WHERE s.task_uuid = task AND s.step_uuid = step) x;
+    IF answer IS NULL THEN
         PERFORM pawl.raise('P0002', format('there is no step %s of task %s', step, task));
     END IF;
-    RETURN pawl_api._step(found_one) || jsonb_build_object('handler_options', found_one.handler_options,
-        'readiness', (SELECT to_jsonb(r) FROM pawl_dag.step_readiness(task, ARRAY[step]) r),
-        'transitions', (SELECT coalesce(jsonb_agg(pawl_api._transition(l) ORDER BY l.sort_key), '[]')
-            FROM pawl_dag.step_transitions_log l WHERE l.task_uuid = task AND l.step_uuid = step));
+    RETURN answer;
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.get_step(jsonb) IS
@@ -39,8 +42,8 @@ DECLARE
     items jsonb;
 BEGIN
     PERFORM pawl_api._need_one('task', task);
-    SELECT jsonb_agg(pawl_api._step(s) ORDER BY s.level, s.name) INTO items
-      FROM (SELECT s.* FROM pawl_dag.steps s WHERE s.task_uuid = task AND (after IS NULL
+    SELECT jsonb_agg(to_jsonb(s) ORDER BY s.level, s.name) INTO items
+      FROM (SELECT s.* FROM pawl_api._steps() s WHERE s.task_uuid = task AND (after IS NULL
           OR (s.level, s.name) > (after[1]::integer, after[2])) ORDER BY s.level, s.name LIMIT page) s;
     RETURN pawl_api._page(items, page, 'level', 'name');
 END
@@ -164,7 +167,7 @@ BEGIN
         WHEN 'give_up' THEN moved := pawl_dag.give_up(task, pawl_api._required(body, 'reason'));
         WHEN 'reset' THEN moved := pawl_dag.reset_task(task, pawl_api._required(body, 'reason'));
     END CASE;
-    RETURN pawl_api.get_task(q) || jsonb_build_object('moved', moved);
+    RETURN pawl_api.get_task(q)::jsonb || jsonb_build_object('moved', moved);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._operate_task(jsonb, jsonb, text) IS 'internal: what an operator does to a task';

@@ -1,37 +1,33 @@
 -- Tasks and their steps (pawl_dag): lists, one task with all that belongs to it, what operators do.
 
--- These two are called for each row, so they name what they call with its schema instead of setting a search_path.
-CREATE FUNCTION pawl_api._task(t record) RETURNS jsonb
-LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+-- What answers show of tasks and of steps. The planner merges these queries into those that read them, as it does with
+-- views; but a view could not be made before the pack is installed.
+CREATE FUNCTION pawl_api._tasks() RETURNS TABLE (task_uuid uuid, template_uuid uuid, namespace text, name text,
+    version text, state text, priority integer, identity_key text, correlation_id uuid, steps json,
+    created_at timestamptz, entered_at timestamptz, deadline_at timestamptz, completed_at timestamptz, error jsonb)
+LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS $function$
-BEGIN
-    RETURN pg_catalog.jsonb_build_object('task_uuid', t.task_uuid, 'template_uuid', t.template_uuid,
-        'namespace', t.namespace, 'name', t.name, 'version', t.version,
-        'state', t.state, 'priority', t.priority, 'identity_key', t.identity_key, 'correlation_id', t.correlation_id,
-        'steps', pg_catalog.jsonb_build_object('total', t.steps_total, 'blocked', t.steps_blocked,
-            'ready', t.steps_ready, 'in_flight', t.steps_in_flight,
-            'waiting', t.steps_waiting, 'failed', t.steps_failed, 'satisfied', t.steps_satisfied, 'cancelled',
-            t.steps_cancelled),
-        'created_at', t.created_at, 'entered_at', t.entered_at, 'deadline_at', t.deadline_at, 'completed_at',
-        t.completed_at, 'error', t.error);
-END
+SELECT t.task_uuid, t.template_uuid, t.namespace, t.name, t.version, t.state, t.priority, t.identity_key,
+       t.correlation_id, pg_catalog.json_build_object('total', t.steps_total, 'blocked', t.steps_blocked,
+           'ready', t.steps_ready, 'in_flight', t.steps_in_flight, 'waiting', t.steps_waiting,
+           'failed', t.steps_failed, 'satisfied', t.steps_satisfied, 'cancelled', t.steps_cancelled),
+       t.created_at, t.entered_at, t.deadline_at, t.completed_at, t.error
+  FROM pawl_dag.tasks t
 $function$;
-COMMENT ON FUNCTION pawl_api._task(record) IS 'internal: a task as lists show it';
+COMMENT ON FUNCTION pawl_api._tasks() IS 'internal: the tasks as lists show them';
 
-CREATE FUNCTION pawl_api._step(s record) RETURNS jsonb
-LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+CREATE FUNCTION pawl_api._steps() RETURNS TABLE (step_uuid uuid, task_uuid uuid, name text, state text, handler text,
+    level integer, attempts integer, max_attempts integer, retryable boolean, permanent boolean, optional boolean,
+    worker uuid, lease_until timestamptz, next_retry_at timestamptz, last_attempted_at timestamptz,
+    last_failure_at timestamptz, created_at timestamptz, result jsonb, error jsonb)
+LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS $function$
-BEGIN
-    RETURN pg_catalog.jsonb_build_object('step_uuid', s.step_uuid, 'task_uuid', s.task_uuid, 'name', s.name,
-        'state', s.state, 'handler', s.handler, 'level', s.level,
-        'attempts', s.attempts, 'max_attempts', s.max_attempts, 'retryable', s.retryable, 'permanent', s.permanent,
-        'optional', s.optional,
-        'worker', s.worker_uuid, 'lease_until', s.lease_until, 'next_retry_at', s.next_retry_at, 'last_attempted_at',
-        s.last_attempted_at,
-        'last_failure_at', s.last_failure_at, 'created_at', s.created_at, 'result', s.result, 'error', s.error);
-END
+SELECT s.step_uuid, s.task_uuid, s.name, s.state, s.handler, s.level, s.attempts, s.max_attempts, s.retryable,
+       s.permanent, s.optional, s.worker_uuid, s.lease_until, s.next_retry_at, s.last_attempted_at, s.last_failure_at,
+       s.created_at, s.result, s.error
+  FROM pawl_dag.steps s
 $function$;
-COMMENT ON FUNCTION pawl_api._step(record) IS 'internal: a step with its result';
+COMMENT ON FUNCTION pawl_api._steps() IS 'internal: the steps with their results';
 
 CREATE FUNCTION pawl_api.list_tasks(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -45,7 +41,7 @@ DECLARE
     items jsonb;
 BEGIN
     SELECT x.* INTO found_ones FROM pawl_api._find_tasks(q, before, page, enough) x;
-    SELECT jsonb_agg(pawl_api._task(t) ORDER BY t.task_uuid DESC) INTO items FROM pawl_dag.tasks t
+    SELECT jsonb_agg(to_jsonb(t) ORDER BY t.task_uuid DESC) INTO items FROM pawl_api._tasks() t
         WHERE t.task_uuid = ANY (found_ones.ids);
     RETURN pawl_api._filtered_page(items, page, '{task_uuid}',
         string_to_array(found_ones.looked_until::text, ','));
@@ -61,24 +57,28 @@ Errors: 22023 an invalid limit, cursor or search; 0A000 pawl_dag is not installe
 pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
 Example: SELECT pawl_api.list_tasks(''{"state": "error", "limit": "20"}'')';
 
-CREATE FUNCTION pawl_api.get_task(q jsonb) RETURNS jsonb
+-- As json, which is its own text: jsonb would take each value apart and write it again, three times as often as it is
+-- nested.
+CREATE FUNCTION pawl_api.get_task(q jsonb) RETURNS json
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     task uuid := pawl_api._uuid(q, 'task');
-    found_one record;
+    answer json;
 BEGIN
     PERFORM pawl_api._need('pawl_dag');
-    SELECT t.* INTO found_one FROM pawl_dag.tasks t WHERE t.task_uuid = task;
-    IF NOT FOUND THEN
+    SELECT row_to_json(x) INTO answer FROM (
+        SELECT t.*, d.context,
+               (SELECT coalesce(json_agg(s ORDER BY s.level, s.name), '[]') FROM pawl_api._steps() s
+                 WHERE s.task_uuid = task) AS workflow_steps,
+               (SELECT coalesce(json_agg(json_build_array(e.parent_uuid, e.child_uuid)), '[]') FROM pawl_dag.edges e
+                 WHERE e.task_uuid = task) AS edges
+          FROM pawl_api._tasks() t JOIN pawl_dag.tasks d USING (task_uuid) WHERE t.task_uuid = task) x;
+    IF answer IS NULL THEN
         PERFORM pawl.raise('P0002', format('there is no task %s', task));
     END IF;
-    RETURN pawl_api._task(found_one) || jsonb_build_object('context', found_one.context,
-        'workflow_steps', (SELECT coalesce(jsonb_agg(pawl_api._step(s) ORDER BY s.level, s.name), '[]')
-            FROM pawl_dag.steps s WHERE s.task_uuid = task),
-        'edges', (SELECT coalesce(jsonb_agg(jsonb_build_array(e.parent_uuid, e.child_uuid)), '[]') FROM pawl_dag.edges e
-            WHERE e.task_uuid = task));
+    RETURN answer;
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.get_task(jsonb) IS
@@ -101,7 +101,7 @@ BEGIN
         coalesce(b ->> 'namespace', 'default'),
         b ->> 'version', coalesce((b ->> 'priority')::integer, 0), b ->> 'identity_key', (b ->> 'correlation_id')::uuid,
         (b ->> 'parent_correlation_id')::uuid);
-    RETURN pawl_api.get_task(jsonb_build_object('task', made));
+    RETURN pawl_api.get_task(jsonb_build_object('task', made))::jsonb;
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.start_task(jsonb, jsonb) IS
