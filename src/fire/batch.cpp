@@ -6,9 +6,9 @@ namespace pawl {
 namespace {
 
 void add_keys(const Binding& binding, const Batch& batch, const bool* chosen, int n, Parameters& parameters) {
-    auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * n));
     for (int column = 0; column < binding.nkeys; ++column) {
         const KeyColumn& key = binding.keys[column];
+        auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * n));
         int filled = 0;
         for (int i = 0; i < batch.n; ++i) {
             if (!chosen[i]) continue;
@@ -21,12 +21,7 @@ void add_keys(const Binding& binding, const Batch& batch, const bool* chosen, in
                      errmsg("null in key column \"%s\" of \"%s\"", NameStr(key.name), get_rel_name(binding.root)),
                      errhint("ALTER TABLE ... ALTER COLUMN %s SET NOT NULL;", quote_identifier(NameStr(key.name)))));
         }
-        char alignment;
-        int16 length;
-        bool by_value;
-        get_typlenbyvalalign(key.type, &length, &by_value, &alignment);
-        parameters.add(get_array_type(key.type),
-                       PointerGetDatum(construct_array(values, n, key.type, length, by_value, alignment)));
+        parameters.add_column(key.type, values, n);
     }
 }
 
@@ -77,15 +72,12 @@ void add_places(const Batch& batch, const bool* chosen, int n, Parameters& param
     auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * n));
     for (int i = 0, filled = 0; i < batch.n; ++i)
         if (chosen[i]) values[filled++] = PointerGetDatum(&batch.rows[i].tuple->t_self);
-    parameters.add(TIDARRAYOID,
-                   PointerGetDatum(construct_array(values, n, TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT)));
+    parameters.add_column(TIDOID, values, n);
 }
 
 // The chosen rows with their places; a single one as a row that the planner turns into a plain lookup.
 const char* chosen_places(int n, int places, int states) {
-    if (n == 1)
-        return psprintf("(SELECT ($%d)[1] AS place%s, 1::pg_catalog.int8 AS n) AS k", places,
-                        states > 0 ? psprintf(", ($%d)[1] AS to_state", states) : "");
+    if (n == 1) return psprintf("(SELECT $%d AS place, 1::pg_catalog.int8 AS n) AS k", places);
     return psprintf("ROWS FROM (pg_catalog.unnest($%d)%s) WITH ORDINALITY AS k(place, %sn)", places,
                     states > 0 ? psprintf(", pg_catalog.unnest($%d)", states) : "", states > 0 ? "to_state, " : "");
 }
@@ -102,8 +94,7 @@ const char* update_query(const Target& target, const Batch& batch, const bool* c
                         row_alias, assignment, chosen_places(n, first, states_parameter), row_alias);
     }
     add_keys(binding, batch, chosen, n, parameters);
-    const char* keys =
-        n == 1 ? single_key(binding, first, states_parameter) : unnested_keys(binding, first, states_parameter);
+    const char* keys = n == 1 ? single_key(binding, first) : unnested_keys(binding, first, states_parameter);
     return psprintf("UPDATE %s AS %s SET %s FROM %s WHERE %s", target.table, row_alias, assignment, keys,
                     key_join(binding));
 }
@@ -155,19 +146,13 @@ const char* name_owner(const Target& target) {
     return psprintf(", %s = %s", quote_identifier(NameStr(owner.name)), column_name(owner));
 }
 
-// The state that each chosen row gets, as an array.
+// The state that each chosen row gets: more than one, of more than one row.
 void add_states(const Binding& binding, const Batch& batch, const bool* chosen, int n, const Step* steps,
                 Parameters& parameters) {
     auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * n));
     for (int i = 0, filled = 0; i < batch.n; ++i)
         if (chosen[i]) values[filled++] = state_parameter(binding, binding.machine->state_text[steps[i].to]);
-    const Oid type = state_parameter_type(binding);
-    char alignment;
-    int16 length;
-    bool by_value;
-    get_typlenbyvalalign(type, &length, &by_value, &alignment);
-    parameters.add(get_array_type(type),
-                   PointerGetDatum(construct_array(values, n, type, length, by_value, alignment)));
+    parameters.add_column(state_parameter_type(binding), values, n);
 }
 
 bool same_event(const text* one, const text* other) {

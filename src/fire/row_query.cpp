@@ -98,12 +98,11 @@ char* unnested_keys(const Binding& binding, int first_parameter, int states_para
     return list.data;
 }
 
-char* single_key(const Binding& binding, int first_parameter, int states_parameter) {
+char* single_key(const Binding& binding, int first_parameter) {
     StringInfoData row;
     initStringInfo(&row);
     appendStringInfoString(&row, "(SELECT ");
-    for (int i = 0; i < binding.nkeys; ++i) appendStringInfo(&row, "($%d)[1] AS k%d, ", first_parameter + i, i);
-    if (states_parameter > 0) appendStringInfo(&row, "($%d)[1] AS to_state, ", states_parameter);
+    for (int i = 0; i < binding.nkeys; ++i) appendStringInfo(&row, "$%d AS k%d, ", first_parameter + i, i);
     appendStringInfoString(&row, "1::pg_catalog.int8 AS n) AS k");
     return row.data;
 }

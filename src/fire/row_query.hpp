@@ -26,8 +26,8 @@ HeapTuple composite_as_tuple(Datum composite);
 // states is given; the condition that a row has such a key, and the
 // key as an ORDER BY list.
 char* unnested_keys(const Binding& binding, int first_parameter, int states_parameter = 0);
-// The same for arrays of one element, which the planner turns into a plain lookup.
-char* single_key(const Binding& binding, int first_parameter, int states_parameter = 0);
+// The same for the key of one row, which the planner turns into a plain lookup.
+char* single_key(const Binding& binding, int first_parameter);
 char* key_join(const Binding& binding);
 char* key_order(const Binding& binding);
 

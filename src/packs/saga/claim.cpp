@@ -27,8 +27,8 @@ constexpr const char* take_lost = "SELECT t.* FROM pawl_saga._take_lost($1, $2, 
 
 // Parameters: flows, nodes, and which of them are to be reverted.
 #define DESCRIBE                                                                                                     \
-    "SELECT CASE WHEN EXISTS (SELECT FROM pawl_saga.parameters p JOIN pawl_saga.flows f "                            \
-    "ON f.definition_uuid = p.definition_uuid WHERE f.flow_uuid = r.flow AND p.node = r.node) "                      \
+    "SELECT CASE WHEN EXISTS (SELECT FROM pawl_saga.parameters p WHERE p.definition_uuid = "                         \
+    "(SELECT f.definition_uuid FROM pawl_saga.flows f WHERE f.flow_uuid = r.flow) AND p.node = r.node) "             \
     "THEN pawl_saga.arguments(r.flow, r.node) ELSE '{}' END, CASE WHEN r.reverting THEN pawl_saga.failures(r.flow) " \
     "END "
 constexpr RowsStatement describe = {DESCRIBE

@@ -41,10 +41,8 @@ public:
         const Queue queue = look_at(asked_, tasks_);
         if (queue.has_lost || queue.has_reverts || queue.paused) return false;
         require_queue_here(tasks_.root, asked_.queue);
-        const Intent reporting = intent_;
-        const bool others_wait = may_wait(asked_, tasks_) && pick(1).batch.n > 0;
+        const bool others_wait = may_wait(asked_, tasks_);
         begin_starting(others_wait ? 0 : asked_.batch, locked);
-        intent_ = reporting;
         record_elements(tasks_, asked_.processor, intent_, elements_);
         take_starting();
         Claimed claimed = {tasks_.root_descriptor, starting_.rows, starting_.n};
@@ -59,14 +57,6 @@ public:
     int missing() const { return missing_; }
 
 private:
-    Picked pick(int most) {
-        ClaimRequest request = request_;
-        request.batch = most;
-        intent_.processor = asked_.processor;
-        intent_.lease = asked_.lease;
-        return pick_to_claim(request, intent_);
-    }
-
     void begin_starting(int room, const Flows& locked) {
         starting_.locked = &locked;
         starting_.worker = asked_.processor;
@@ -81,7 +71,11 @@ private:
     void claim_next_into(Claimed& claimed) {
         const int room = asked_.batch - claimed.n;
         if (room <= 0) return;
-        const Picked picked = pick(room);
+        ClaimRequest request = request_;
+        request.batch = room;
+        intent_.processor = asked_.processor;
+        intent_.lease = asked_.lease;
+        const Picked picked = pick_to_claim(request, intent_);
         if (picked.batch.n == 0) return;
         claim_picked(request_, picked, room, intent_);
         for (int i = 0; i < picked.batch.n; ++i)
