@@ -137,12 +137,21 @@ def row_targets(r):
             0.8,
             r.added("derived") / r.added("floor"),
         )
+        yield floor(
+            "an empty C trigger (BEFORE ROW), and COPY of the rows",
+            (r.added("c_before") + r.added("floor")) / r.added("floor"),
+        )
     if "derived_two" in r.seconds:
         yield at_most(
             "two transitions in one write (derived log), time against one",
             1.3,
             r.seconds["derived_two"] / r.seconds["derived"],
         )
+        if "floor_two" in r.seconds:
+            yield floor(
+                "an UPDATE with an empty C trigger (BEFORE ROW), and COPY of two entries a row",
+                (r.seconds["c_before"] + r.seconds["floor_two"]) / r.seconds["derived"],
+            )
     if "derived_events" in r.seconds:
         yield at_most(
             "log (derived) and outbox, time against the log alone",

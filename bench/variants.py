@@ -167,10 +167,10 @@ LOG_COLUMNS = (
 FLAG = ", most_recent boolean not null"
 
 
-def log_rows(values, flag):
+def log_rows(values, flag, rows="{t}", order="id"):
     return (
         f"select gen_random_uuid(), id, {values}, 'move_1', null::text, current_user, null::text, null::jsonb, 1, "
-        f"clock_timestamp(){flag} from {{t}} order by id"
+        f"clock_timestamp(){flag} from {rows} order by {order}"
     )
 
 
@@ -184,6 +184,11 @@ def log_shape(flag="", more=""):
 
 def log_file(flag=""):
     return "copy (" + log_rows("{n} + 2, '{a}', '{b}'", flag) + ") to '{file}'"
+
+
+def log_file_of_two():
+    rows = log_rows("2 * {n} + 2 + k, '{a}', '{b}'", "", "{t} cross join generate_series(0, 1) k", "id, k")
+    return f"copy ({rows}) to '{{file}}'"
 
 
 # What a log without gaps takes by plain SQL, if nothing is enforced and nothing protected.
@@ -316,8 +321,18 @@ VARIANTS = [
         floor=True,
     ),
     Variant(
+        "floor_two",
+        "no guard and no UPDATE: the same of two entries a row",
+        log_shape(),
+        "copy {t}_log from '{file}'",
+        tables=("{t}_log",),
+        single=False,
+        before=log_file_of_two(),
+        floor=True,
+    ),
+    Variant(
         "floor_stored",
-        "no guard and no UPDATE: the same of a stored log, after an UPDATE of its flags",
+        "no guard and no UPDATE: COPY of the rows of a stored log, after an UPDATE of its flags",
         log_shape(FLAG, "create unique index on {t}_log ({t}_id) where most_recent;"),
         "do $$ begin update {t}_log set most_recent = false where most_recent; copy {t}_log from '{file}'; end $$",
         tables=("{t}_log",),
