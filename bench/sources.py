@@ -31,9 +31,10 @@ def files(name):
 
 def install(name):
     """the database of a peer; none when its source is not here"""
-    if not (FOLDER / name).is_dir():
-        print(f"  without {name}: BENCH_PEERS names no folder that has it", flush=True)
-        return None
+    for needed in (name, "pgmq") if name == "pgflow" else (name,):  # pgflow stands on pgmq
+        if not (FOLDER / needed).is_dir():
+            print(f"  without {name}: BENCH_PEERS names no folder that has {needed}", flush=True)
+            return None
     for command in ("dropdb --if-exists", "createdb"):
         subprocess.run([*command.split(), database(name)], check=True, capture_output=True)
     for each in files(name):
