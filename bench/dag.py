@@ -210,6 +210,7 @@ def measure_latency():
     if not (PROGRAMS / "pawld").exists():
         print("  latency: programs are missing (make programs)", flush=True)
         return []
+    floor.tidy()  # what was measured before must not be written to disk meanwhile
     environment = {**os.environ, "PGDATABASE": "bench"}
     programs = [
         subprocess.Popen(
