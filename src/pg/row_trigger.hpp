@@ -6,7 +6,12 @@
 
 namespace pawl::pg {
 
-// A table of a pack, and the columns that its trigger reads; the first is its state.
+inline bool is_column(TupleDesc descriptor, AttrNumber number, const char* name) {
+    return number > 0 && number <= descriptor->natts &&
+           strcmp(NameStr(TupleDescAttr(descriptor, number - 1)->attname), name) == 0;
+}
+
+// A table of a pack, and the columns that its trigger reads; for an Update the first is its state.
 template <int n>
 struct Table {
     const char* schema;
@@ -14,6 +19,17 @@ struct Table {
     const char* columns[n];
     AttrNumber numbers[n];   // where the columns were in the last row
     Oid known = InvalidOid;  // a table that is_table has accepted
+
+    // Finds the columns in rows of this type. Ereports.
+    void find_columns(TupleDesc descriptor) {
+        for (int i = 0; i < n; ++i) {
+            if (is_column(descriptor, numbers[i], columns[i])) continue;
+            numbers[i] = SPI_fnumber(descriptor, columns[i]);
+            if (numbers[i] <= 0)
+                ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
+                                errmsg("column \"%s\" of table \"%s\" does not exist", columns[i], name)));
+        }
+    }
 };
 
 // The schema is the extension's, so that no other table has this name. Ereports.
@@ -77,7 +93,10 @@ public:
           numbers_(table.numbers),
           old_state_(),
           new_state_() {
-        find_columns(table);
+        table.find_columns(descriptor_);
+        if (TupleDescAttr(descriptor_, table.numbers[0] - 1)->atttypid != TEXTOID)
+            ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
+                            errmsg("column \"state\" of table \"%s\" must be of type text", table.name)));
         old_state_ = state_in(trigger.tg_trigslot);
         new_state_ = state_in(trigger.tg_newslot);
     }
@@ -137,24 +156,6 @@ private:
         bool null;
         const Datum value = slot_getattr(row, numbers_[0], &null);
         return null ? std::string_view() : view(DatumGetTextPP(value));
-    }
-
-    bool is_column(AttrNumber number, const char* name) const {
-        return number > 0 && number <= descriptor_->natts &&
-               strcmp(NameStr(TupleDescAttr(descriptor_, number - 1)->attname), name) == 0;
-    }
-
-    void find_columns(Table<n>& table) const {
-        for (int i = 0; i < n; ++i) {
-            if (is_column(table.numbers[i], table.columns[i])) continue;
-            table.numbers[i] = SPI_fnumber(descriptor_, table.columns[i]);
-            if (table.numbers[i] <= 0)
-                ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
-                                errmsg("column \"%s\" of table \"%s\" does not exist", table.columns[i], table.name)));
-        }
-        if (TupleDescAttr(descriptor_, table.numbers[0] - 1)->atttypid != TEXTOID)
-            ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
-                            errmsg("column \"state\" of table \"%s\" must be of type text", table.name)));
     }
 
     bool differs(AttrNumber number) const {

@@ -7,33 +7,33 @@ namespace pawl {
 
 namespace {
 
-// An atom is a task or a retry; both tables have these columns.
-struct Columns {
-    int flow;
-    int node;
-    int state;
-    int blockers;
-    int intention;
-    int failure;
-};
-
-// Only tasks have workers.
-struct WorkerColumns {
-    int worker;
-    int lease_until;
-    int timeout_at;
-};
+// An atom is a task or a retry. Only tasks have workers.
+enum Column { flow, node, state, blockers, intention, failure, worker, lease_until, timeout_at };
+constexpr Oid types[] = {UUIDOID,  INT4OID, TEXTOID,        INT4OID,       TEXTOID,
+                         JSONBOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID};
+pg::Table<9> tasks = {
+    "pawl_saga",
+    "tasks",
+    {"flow_uuid", "node", "state", "blockers", "intention", "failure", "worker", "lease_until", "timeout_at"},
+    {}};
+pg::Table<6> retries = {"pawl_saga", "retries", {"flow_uuid", "node", "state", "blockers", "intention", "failure"}, {}};
 
 using saga::Atom;
 using saga::Ended;
 
-int column(Relation table, const char* name, Oid type) {
-    const int number = SPI_fnumber(RelationGetDescr(table), name);
-    if (number <= 0 || getBaseType(SPI_gettypeid(RelationGetDescr(table), number)) != type)
-        ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
-                        errmsg("table \"%s\" has no column \"%s\" of type %s", RelationGetRelationName(table), name,
-                               format_type_be(type))));
-    return number;
+// Where the columns are.
+template <int n>
+const AttrNumber* columns_in(Relation relation, pg::Table<n>& table) {
+    TupleDesc descriptor = RelationGetDescr(relation);
+    table.find_columns(descriptor);
+    for (int i = 0; i < n; ++i) {
+        const Oid type = TupleDescAttr(descriptor, table.numbers[i] - 1)->atttypid;
+        if (type != types[i] && getBaseType(type) != types[i])
+            ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
+                            errmsg("table \"%s\" has no column \"%s\" of type %s", RelationGetRelationName(relation),
+                                   table.columns[i], format_type_be(types[i]))));
+    }
+    return table.numbers;
 }
 
 Datum value(TupleTableSlot* slot, int column) {
@@ -63,17 +63,16 @@ bool is_past(TupleTableSlot* slot, int column) {
     return !null && DatumGetTimestampTz(time) <= GetCurrentTimestamp();
 }
 
-bool has_lost_worker(TupleTableSlot* old, const WorkerColumns& columns) {
-    bool null;
-    slot_getattr(old, columns.worker, &null);
-    return null || is_past(old, columns.lease_until) || is_past(old, columns.timeout_at);
+bool has_lost_worker(TupleTableSlot* old, const AttrNumber* columns) {
+    return slot_attisnull(old, columns[worker]) || is_past(old, columns[lease_until]) ||
+           is_past(old, columns[timeout_at]);
 }
 
 Datum copied_text(TupleTableSlot* slot, int column) {
     return datumCopy(value(slot, column), false, -1);
 }
 
-void add(Ended& ended, TupleTableSlot* slot, const Columns& columns) {
+void add(Ended& ended, TupleTableSlot* slot, const AttrNumber* columns) {
     if (ended.n == ended.room) {
         ended.room = ended.room == 0 ? 8 : 2 * ended.room;
         const Size size = static_cast<Size>(ended.room) * sizeof(Atom);
@@ -81,25 +80,19 @@ void add(Ended& ended, TupleTableSlot* slot, const Columns& columns) {
                                                                 : repalloc_huge(ended.atoms, size));
     }
     Atom& atom = ended.atoms[ended.n++];
-    atom.flow = *DatumGetUUIDP(value(slot, columns.flow));
-    atom.node = DatumGetInt32(value(slot, columns.node));
-    atom.state = copied_text(slot, columns.state);
-    atom.blockers = DatumGetInt32(value(slot, columns.blockers));
-    atom.intention = copied_text(slot, columns.intention);
-    atom.failure.value = slot_getattr(slot, columns.failure, &atom.failure.isnull);
+    atom.flow = *DatumGetUUIDP(value(slot, columns[flow]));
+    atom.node = DatumGetInt32(value(slot, columns[node]));
+    atom.state = copied_text(slot, columns[state]);
+    atom.blockers = DatumGetInt32(value(slot, columns[blockers]));
+    atom.intention = copied_text(slot, columns[intention]);
+    atom.failure.value = slot_getattr(slot, columns[failure], &atom.failure.isnull);
     if (!atom.failure.isnull) atom.failure.value = datumCopy(atom.failure.value, false, -1);
 }
 
 // The old and the new version of each row have the same place in their transition tables.
-Ended ended_atoms(TriggerData* trigger, bool tasks) {
+Ended ended_atoms(TriggerData* trigger, bool of_tasks) {
     Relation table = trigger->tg_relation;
-    const Columns columns = {column(table, "flow_uuid", UUIDOID), column(table, "node", INT4OID),
-                             column(table, "state", TEXTOID),     column(table, "blockers", INT4OID),
-                             column(table, "intention", TEXTOID), column(table, "failure", JSONBOID)};
-    WorkerColumns workers = {};
-    if (tasks)
-        workers = {column(table, "worker", TEXTOID), column(table, "lease_until", TIMESTAMPTZOID),
-                   column(table, "timeout_at", TIMESTAMPTZOID)};
+    const AttrNumber* columns = of_tasks ? columns_in(table, tasks) : columns_in(table, retries);
     TupleTableSlot* before = MakeSingleTupleTableSlot(RelationGetDescr(table), &TTSOpsMinimalTuple);
     TupleTableSlot* after = MakeSingleTupleTableSlot(RelationGetDescr(table), &TTSOpsMinimalTuple);
     const int of_old = tuplestore_alloc_read_pointer(trigger->tg_oldtable, EXEC_FLAG_REWIND);
@@ -109,15 +102,15 @@ Ended ended_atoms(TriggerData* trigger, bool tasks) {
     tuplestore_rescan(trigger->tg_oldtable);
     tuplestore_rescan(trigger->tg_newtable);
     Ended ended = {};
-    ended.tasks = tasks;
+    ended.tasks = of_tasks;
     while (tuplestore_gettupleslot(trigger->tg_newtable, true, false, after)) {
         if (!tuplestore_gettupleslot(trigger->tg_oldtable, true, false, before))
             ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("a statement has more new rows than old ones")));
-        const std::string_view was = text_value(value(before, columns.state));
-        const std::string_view is = text_value(value(after, columns.state));
+        const std::string_view was = text_value(value(before, columns[state]));
+        const std::string_view is = text_value(value(after, columns[state]));
         if (was == is || !is_end(is)) continue;
         add(ended, after, columns);
-        ended.by_duty |= tasks && is == "FAILURE" && was == "RUNNING" && has_lost_worker(before, workers);
+        ended.by_duty |= of_tasks && is == "FAILURE" && was == "RUNNING" && has_lost_worker(before, columns);
     }
     tuplestore_select_read_pointer(trigger->tg_oldtable, 0);
     tuplestore_select_read_pointer(trigger->tg_newtable, 0);
@@ -151,8 +144,8 @@ PAWL_FUNCTION(pawl_saga_atoms_ended) {
     auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
     pg::call([&] {
         const Oid relation = RelationGetRelid(trigger->tg_relation);
-        const bool tasks = is_table(relation, "tasks");
-        if (!tasks && !is_table(relation, "retries"))
+        const bool of_tasks = is_table(relation, "tasks");
+        if (!of_tasks && !is_table(relation, "retries"))
             ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
                             errmsg("this trigger function cannot be used on table \"%s\"",
                                    RelationGetRelationName(trigger->tg_relation)),
@@ -165,7 +158,7 @@ PAWL_FUNCTION(pawl_saga_atoms_ended) {
                             errmsg("this trigger function must be fired AFTER UPDATE STATEMENT, with transition "
                                    "tables"),
                             errhint("Drop the trigger.")));
-        Ended ended = ended_atoms(trigger, tasks);
+        Ended ended = ended_atoms(trigger, of_tasks);
         if (ended.n == 0) return;
         qsort(ended.atoms, static_cast<std::size_t>(ended.n), sizeof(Atom), by_flow_and_node);
         follow_up(ended);
