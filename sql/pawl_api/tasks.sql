@@ -57,8 +57,7 @@ Errors: 22023 an invalid limit, cursor or search; 0A000 pawl_dag is not installe
 pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
 Example: SELECT pawl_api.list_tasks(''{"state": "error", "limit": "20"}'')';
 
--- As json, which is its own text: jsonb would take each value apart and write it again, three times as often as it is
--- nested.
+-- As json, which is its own text: jsonb is taken apart and written again at each level.
 CREATE FUNCTION pawl_api.get_task(q jsonb) RETURNS json
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

@@ -165,6 +165,22 @@ drop trigger not_now on pawl_saga.tasks;
 select works() \g /dev/null
 select is(state(:'late'), 'SUCCESS: a SUCCESS, b SUCCESS, c SUCCESS', 'until it can begin');
 
+-- what waits since this transaction began it, whatever its snapshot is
+select pawl_saga.define('{"flow": "linear", "name": "urgent", "children": [{"task": "u", "priority": 5}]}') \g /dev/null
+select pawl_saga.start('line', '{"x": 7}') as slow \gset
+select claimed() as got \gset
+begin isolation level repeatable read;
+select count(*) from pawl_saga.flows \g /dev/null
+select pawl_saga.start('urgent') as urgent \gset
+select * from sends(results_of(:'got')) \gset
+select is(:'got'::text, 'execute u', 'a task of a higher priority goes first, also if only this transaction knows it');
+commit;
+select * from sends(results_of(:'tasks')) \gset
+select is(:'got'::text, 'execute b', 'and then the next one of the flow');
+select * from sends(results_of(:'tasks')) \gset
+select * from sends(results_of(:'tasks')) \gset
+select is(state(:'slow'), 'SUCCESS: a SUCCESS, b SUCCESS, c SUCCESS', 'which ends');
+
 -- arguments and rights
 select is((select count(*) from pawl_saga.report_and_claim('[]', 'w')), 0::bigint, 'no results and no tasks');
 select throws_ok(format('select pawl_saga.report_and_claim(%s)', a), code, null, a || ' is rejected') from (values
