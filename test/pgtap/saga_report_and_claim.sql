@@ -179,7 +179,7 @@ select * from sends(results_of(:'tasks')) \gset
 select is(:'got'::text, 'execute b', 'and then the next one of the flow');
 select * from sends(results_of(:'tasks')) \gset
 select * from sends(results_of(:'tasks')) \gset
-select is(state(:'slow'), 'SUCCESS: a SUCCESS, b SUCCESS, c SUCCESS', 'which ends');
+select is(state(:'slow'), 'SUCCESS: a SUCCESS, b SUCCESS, c SUCCESS', 'and the flow ends');
 
 -- arguments and rights
 select is((select count(*) from pawl_saga.report_and_claim('[]', 'w')), 0::bigint, 'no results and no tasks');
