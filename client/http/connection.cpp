@@ -16,6 +16,8 @@
 namespace pawl::api {
 namespace {
 
+constexpr std::size_t most_unsent = 16 * 1024;  // bytes of an answer that wait for the rest of it
+
 void describe(const sockaddr_storage& from, std::string& address, int& port) {
     std::array<char, INET6_ADDRSTRLEN> text{};
     if (from.ss_family == AF_INET) {
@@ -198,6 +200,7 @@ ssize_t Connection::read(char* into, size_t size) {
         taken_ += have;
         got = static_cast<ssize_t>(have);
     } else {
+        if (!flush()) return -1;  // a client that waits for 100 Continue sends nothing before it
         got = receive(into, size, patience(moved_));
         if (got > 0) moved_ += static_cast<std::size_t>(got);
     }
@@ -219,13 +222,29 @@ void Connection::discard() {
 
 ssize_t Connection::write(const char* bytes, size_t size) {
     if (muted_) return static_cast<ssize_t>(size);
+    if (unsent_.size() + size <= most_unsent) {
+        unsent_.append(bytes, size);
+        return static_cast<ssize_t>(size);
+    }
+    if (!flush(true)) return -1;
     const ssize_t put = send(bytes, size, patience(moved_));
     if (put > 0) moved_ += static_cast<std::size_t>(put);
     return put;
 }
 
+bool Connection::flush(bool more) {
+    const bool sent = send_all(unsent_, patience(moved_), more);
+    moved_ += unsent_.size();
+    unsent_.clear();
+    return sent;
+}
+
 bool Connection::write_all(std::string_view bytes, bool more) {
-    const auto until = Clock::now() + limits_.silence + std::chrono::milliseconds(bytes.size() / 16);
+    return flush(true) &&
+           send_all(bytes, Clock::now() + limits_.silence + std::chrono::milliseconds(bytes.size() / 16), more);
+}
+
+bool Connection::send_all(std::string_view bytes, Clock::time_point until, bool more) {
     while (!bytes.empty()) {
         const ssize_t put = send(bytes.data(), bytes.size(), until, more ? MSG_MORE : 0);
         if (put <= 0) return false;

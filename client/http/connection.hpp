@@ -34,7 +34,11 @@ public:
     // After the last answer and the shutdown of this side: reads and drops what the client still sends, within limits.
     void discard();
 
-    // Writes past the parser, whose own answer is dropped from then on. more: more bytes follow at once.
+    // Sends what the parser has written: head and body of an answer leave together. False: the client is gone or slow.
+    // more: more bytes follow at once.
+    bool flush(bool more = false);
+
+    // Writes past the parser, whose own answer is dropped from then on, as in flush.
     bool write_all(std::string_view bytes, bool more = false);
     void mute() noexcept { muted_ = true; }
     bool is_gone() const;
@@ -68,6 +72,7 @@ private:
     bool wait(short events, Clock::time_point until) const;
     ssize_t receive(char* into, size_t size, Clock::time_point until);
     ssize_t send(const char* bytes, size_t size, Clock::time_point until, int flags = 0);
+    bool send_all(std::string_view bytes, Clock::time_point until, bool more);
     Clock::time_point patience(std::size_t moved) const;
     Head check_head(std::size_t end);
 
@@ -78,6 +83,7 @@ private:
     std::size_t taken_ = 0;
     std::size_t left_ = 0;       // bytes of this request, head and body; nothing behind it is read
     bool chunked_ = false;       // the body has chunks: its length is unknown
+    std::string unsent_;         // written by the parser, not yet sent
     Clock::time_point began_{};  // of the request
     std::size_t moved_ = 0;      // bytes of the request and of its answer
     bool last_ = false;

@@ -34,7 +34,8 @@ bool Pool::wait_for_turn(std::chrono::milliseconds patience) {
         ++taken_;
         return true;
     }
-    const auto self = waiting_.emplace(waiting_.end());
+    const auto self = std::make_shared<Waiter>();
+    const auto place = waiting_.insert(waiting_.end(), self);
     const auto served = [&] { return self->served; };
     bool mine = self->come.wait_for(lock, short_wait, served);
     if (!mine && taken_ < most_) {
@@ -42,7 +43,7 @@ bool Pool::wait_for_turn(std::chrono::milliseconds patience) {
         mine = true;
     }
     mine = mine || self->come.wait_until(lock, self->since + patience, served);
-    waiting_.erase(self);
+    waiting_.erase(place);
     if (!mine) ++timeouts_;
     return mine;
 }
@@ -80,16 +81,18 @@ std::unique_ptr<Session> Pool::take(Problem& problem, std::chrono::milliseconds 
 }
 
 void Pool::give_back(std::unique_ptr<Session> session) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (session) idle_.push_back(std::move(session));
     const auto next =
-        std::find_if(waiting_.begin(), waiting_.end(), [](const Waiter& waiter) { return !waiter.served; });
-    if (next == waiting_.end() || (taken_ > few_ && Clock::now() - next->since < short_wait)) {
+        std::find_if(waiting_.begin(), waiting_.end(), [](const auto& waiter) { return !waiter->served; });
+    if (next == waiting_.end() || (taken_ > few_ && Clock::now() - (*next)->since < short_wait)) {
         --taken_;
         return;
     }
-    next->served = true;
-    next->come.notify_one();
+    const std::shared_ptr<Waiter> served = *next;
+    served->served = true;
+    lock.unlock();  // it would wake up only to wait for the lock
+    served->come.notify_one();
 }
 
 void Pool::note(std::optional<Problem> trouble) {

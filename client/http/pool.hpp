@@ -146,7 +146,7 @@ private:
     };
 
     mutable std::mutex mutex_;
-    std::list<Waiter> waiting_;
+    std::list<std::shared_ptr<Waiter>> waiting_;
     std::vector<std::unique_ptr<Session>> idle_;
     std::optional<Problem> trouble_;
     std::size_t taken_ = 0;  // including those on the way to a waiting request

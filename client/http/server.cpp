@@ -157,7 +157,7 @@ void say(Connection& connection, int status, const std::string& detail) {
         "HTTP/1.1 " + std::to_string(status) + " " + title_of(status) +
         "\r\nContent-Type: application/problem+json\r\nContent-Length: " + std::to_string(body.size()) +
         "\r\nConnection: close\r\n" + (status == 503 ? "Retry-After: 1\r\n" : "") + "\r\n" + body;
-    connection.write(text.data(), text.size());
+    connection.write_all(text);
 }
 
 }  // namespace
@@ -271,7 +271,9 @@ void Server::serve(int socket, SSL* ssl) {
                 break;
         }
         bool closed = false;
-        if (left <= 0 || !answer(*this, connection, left == 1 || connection.is_last(), closed) || closed) break;
+        if (left <= 0 || !answer(*this, connection, left == 1 || connection.is_last(), closed) || !connection.flush() ||
+            closed)
+            break;
         if (connection.has_unread_body()) break;
     }
     current_connection = nullptr;

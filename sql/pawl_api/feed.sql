@@ -132,7 +132,7 @@ AS $function$
 DECLARE
     unknown text;
 BEGIN
-    SELECT l.role INTO _listen.role FROM pawl_api._login(kind, digest, 'read') l;
+    _listen.role := pawl_api._login(kind, digest, 'read');
     visible := pawl_api._visible_events(_listen.role);
     IF relations IS NOT NULL THEN
         SELECT r INTO unknown FROM unnest(string_to_array(relations, ',')) r

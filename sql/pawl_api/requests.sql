@@ -2,80 +2,27 @@
 -- first statement of the request's transaction.
 
 -- The token of a request is in the backend's memory, because any code that runs in the session could change a setting.
--- Only the owner may call these two.
-CREATE FUNCTION pawl_api._note_token(token uuid) RETURNS void
-LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_api_note_token';
-COMMENT ON FUNCTION pawl_api._note_token(uuid) IS 'internal: this transaction is a request of this token';
+-- Only the owner may call this function.
 CREATE FUNCTION pawl_api._noted_token() RETURNS uuid
 LANGUAGE c STABLE PARALLEL RESTRICTED STRICT AS 'MODULE_PATHNAME', 'pawl_api_noted_token';
 COMMENT ON FUNCTION pawl_api._noted_token() IS
 'internal: the token whose request this transaction is; null: it is none';
 
--- The last use of a token is stored to the minute, if the database is writable, without waiting for a lock.
-CREATE FUNCTION pawl_api._login(kind text, digest bytea, scope text, OUT token uuid, OUT role name, OUT person text,
-    OUT scopes text[], OUT expires_at timestamptz)
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-#variable_conflict use_column
-DECLARE
-    used timestamptz;
-BEGIN
-    SELECT t.token, t.role, t.person, t.scopes, t.expires_at, t.last_used_at
-        INTO _login.token, _login.role, _login.person, _login.scopes, _login.expires_at, used
-      FROM pawl_api.tokens t JOIN pg_roles r ON r.rolname = t.role AND NOT r.rolsuper
-     WHERE t.digest = _login.digest AND t.kind = _login.kind AND t.revoked_at IS NULL
-         AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp());
-    IF NOT FOUND THEN
-        PERFORM pawl.raise('28000', 'the token is unknown, expired or revoked', NULL,
-            'select pawl_api.create_token(''pawl_reader'', ''name of the person'')');
-    END IF;
-    IF NOT scope = ANY (_login.scopes) THEN
-        PERFORM pawl.raise('42501', format('the token lacks the scope "%s"', scope),
-            format('It belongs to %s and has: %s.', _login.person, array_to_string(_login.scopes, ', ')));
-    END IF;
-    PERFORM pawl_api._note_token(token);
-    IF (used IS NULL OR used < clock_timestamp() - interval '1 minute')
-        AND NOT current_setting('transaction_read_only')::boolean THEN
-        UPDATE pawl_api.tokens t SET last_used_at = clock_timestamp()
-         WHERE t.token = (SELECT x.token FROM pawl_api.tokens x
-             WHERE x.token = _login.token FOR NO KEY UPDATE SKIP LOCKED);
-    END IF;
-END
-$function$;
+CREATE FUNCTION pawl_api._login(kind text, digest bytea, scope text) RETURNS name
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_api_login';
 COMMENT ON FUNCTION pawl_api._login(text, bytea, text) IS
-'internal: the row of a token; 28000: unknown; 42501: it lacks the scope';
+'internal: the role of a token, and stores its last use; 28000: unknown; 42501: it lacks the scope';
 
 CREATE FUNCTION pawl_api.begin_request(kind text, digest bytea, scope text, trace text DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
-AS $function$
-DECLARE
-    login record;
-    context pg_catalog.text[] := pawl.trace_of(trace);
-BEGIN
-    SELECT * INTO login FROM pawl_api._login(kind, digest, scope);
-    PERFORM pg_catalog.set_config('role', login.role, true),
-        pg_catalog.set_config('pawl.processor', login.person, true),
-            pg_catalog.set_config('pawl_api.person', login.person, true),
-            pg_catalog.set_config('pawl_api.scopes', pg_catalog.array_to_string(login.scopes, ','), true),
-            pg_catalog.set_config('pawl_api.expires_at', coalesce(login.expires_at::pg_catalog.text, ''), true),
-            pg_catalog.set_config('pawl.correlation_id', coalesce(pg_catalog.substr(context[1], 4, 32), trace, ''),
-                true),
-            pg_catalog.set_config('pawl.traceparent', coalesce(context[1], ''), true),
-            pg_catalog.set_config('pawl.tracestate', coalesce(context[2], ''), true);
-    IF scope OPERATOR(pg_catalog.=) 'read' THEN
-        PERFORM pg_catalog.set_config('transaction_read_only', 'on', true);
-    END IF;
-    RETURN login.role;
-END
-$function$;
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_api_begin_request';
 COMMENT ON FUNCTION pawl_api.begin_request(text, bytea, text, text) IS
 'Begins a request of the HTTP API and returns the role: until the end of the transaction the session acts as the
 role and person of the token; with the scope read it is read-only.
 kind: bearer or certificate. digest: the SHA-256 of the token or certificate. scope: read or operate. trace: a W3C
 traceparent, optionally with its tracestate after a blank, or another text that becomes pawl.correlation_id; default
 null.
-Errors: 28000 no such token; 42501 it lacks the scope, or pawl_authenticator is not a member of the role.
+Errors: 28000 no such token; 42501 it lacks the scope, or pawl_authenticator is not a member of the role; 22004 scope
+is null.
 Privileges: pawl_admin, pawl_authenticator.
 Example: SELECT pawl_api.begin_request(''bearer'', sha256(''secret''), ''read'')';
 

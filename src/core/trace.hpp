@@ -87,4 +87,22 @@ constexpr bool is_tracestate(std::string_view text) noexcept {
     return members > 0;
 }
 
+// What a client sends as trace context: a traceparent, and behind a blank its tracestate.
+struct Trace {
+    std::string_view parent;  // empty: the headers are not valid
+    std::string_view state;   // empty: none, or not valid
+};
+
+constexpr Trace read_trace(std::string_view headers) noexcept {
+    const std::size_t blank = headers.find(' ');
+    const std::string_view parent = headers.substr(0, blank);
+    if (!is_traceparent(parent)) return {};
+    const std::string_view state = blank == std::string_view::npos ? std::string_view() : headers.substr(blank + 1);
+    return {parent, is_tracestate(state) ? state : std::string_view()};
+}
+
+constexpr std::string_view trace_id(std::string_view traceparent) noexcept {
+    return traceparent.substr(3, 32);
+}
+
 }  // namespace pawl::core

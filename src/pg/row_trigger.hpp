@@ -30,6 +30,18 @@ struct Table {
                                 errmsg("column \"%s\" of table \"%s\" does not exist", columns[i], name)));
         }
     }
+
+    // The same, and checks that they are of these types, or of domains over them.
+    void find_columns(TupleDesc descriptor, const Oid* types) {
+        find_columns(descriptor);
+        for (int i = 0; i < n; ++i) {
+            const Oid type = TupleDescAttr(descriptor, numbers[i] - 1)->atttypid;
+            if (type != types[i] && getBaseType(type) != types[i])
+                ereport(ERROR,
+                        (errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("table \"%s\" has no column \"%s\" of type %s",
+                                                                    name, columns[i], format_type_be(types[i]))));
+        }
+    }
 };
 
 // The schema is the extension's, so that no other table has this name. Ereports.

@@ -338,18 +338,13 @@ PAWL_FUNCTION(pawl_set_context) {
 
 // Reads a client's headers as a trace context; null if they are none. An invalid tracestate is dropped.
 PAWL_FUNCTION(pawl_trace_of) {
-    const std::string_view parent = pg::view(pg::text_argument(fcinfo, 0));
-    const std::size_t blank = parent.find(' ');
-    const std::string_view id = parent.substr(0, blank);
-    const std::string_view state = blank == std::string_view::npos ? std::string_view() : parent.substr(blank + 1);
-    if (!core::is_traceparent(id)) {
+    const core::Trace trace = core::read_trace(pg::view(pg::text_argument(fcinfo, 0)));
+    if (trace.parent.empty()) {
         fcinfo->isnull = true;
         return static_cast<Datum>(0);
     }
-    const bool whole = core::is_tracestate(state);
     return pg::call([&] {
-        Datum values[] = {PointerGetDatum(pg::make_text(id)),
-                          PointerGetDatum(pg::make_text(whole ? state : std::string_view()))};
+        Datum values[] = {PointerGetDatum(pg::make_text(trace.parent)), PointerGetDatum(pg::make_text(trace.state))};
         return PointerGetDatum(construct_array(values, 2, TEXTOID, -1, false, TYPALIGN_INT));
     });
 }

@@ -83,16 +83,77 @@ select is(said(format($$select pawl_api.begin_request('bearer', digest_of(%L), '
     'an operating token does not read');
 select is(said(format($$select pawl_api.begin_request('certificate', decode(%L, 'hex'), 'read')$$, :'fingerprint')),
     'ok', 'a certificate is let in');
+select is(said(format('select pawl_api.begin_request(%s)', v.arguments)), v.code, 'null is ' || v.what)
+  from (values ($$null, digest_of('x'), 'read'$$, '28000', 'no kind of token'),
+      ($$'bearer', null, 'read'$$, '28000', 'no token'),
+      ($$'bearer', digest_of('x'), null$$, '22004', 'no scope')) v(arguments, code, what);
 reset all;
+
+-- A role that becomes a superuser afterwards.
+alter role api_request_operator superuser;
+select is(said(format($$select pawl_api.begin_request('bearer', digest_of(%L), 'read')$$, :'reading')), '28000',
+    'a token is not valid while its role is a superuser');
+alter role api_request_operator nosuperuser;
+
+-- The last use.
+select coalesce(last_used_at::text, '') as used from pawl_api.tokens where digest = digest_of(:'reading') \gset
+select is(:'used'::text, '', 'a rejected request is no use of a token');
+begin transaction read only;
+select said(format($$select pawl_api.begin_request('bearer', digest_of(%L), 'read')$$, :'reading')) as got \gset
+rollback;
+select is(:'got'::text, 'ok', 'a request may begin where nothing can be written');
+select said(format($$select pawl_api.begin_request('bearer', digest_of(%L), 'read')$$, :'reading')) \g /dev/null
+select coalesce(last_used_at::text, '') as used from pawl_api.tokens where digest = digest_of(:'reading') \gset
+select isnt(:'used'::text, '', 'the last use is stored');
+select said(format($$select pawl_api.begin_request('bearer', digest_of(%L), 'read')$$, :'reading')) \g /dev/null
+select is((select last_used_at::text from pawl_api.tokens where digest = digest_of(:'reading')), :'used',
+    'and a use in the same minute writes nothing');
+update pawl_api.tokens set last_used_at = last_used_at - interval '61 s' where digest = digest_of(:'reading');
+select said(format($$select pawl_api.begin_request('bearer', digest_of(%L), 'read')$$, :'reading')) \g /dev/null
+select ok((select last_used_at > :'used'::timestamptz from pawl_api.tokens where digest = digest_of(:'reading')),
+    'but one in the next minute does');
+
+-- The trace: one of W3C, another text, and none in a session that another program has left one in.
+select '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' as parent \gset
+create function public.trace_after(secret text, trace text) returns text language plpgsql as $$
+begin
+    perform pawl_api.begin_request('bearer', public.digest_of(secret), 'read', trace);
+    return concat_ws('|', current_setting('pawl.correlation_id'), current_setting('pawl.traceparent'),
+        current_setting('pawl.tracestate'));
+end $$;
+set pawl.correlation_id = 'left';
+set pawl.traceparent = :'parent';
+set pawl.tracestate = 'left=1';
+select trace_after(:'reading', :'parent' || ' a=1') as w3c \gset
+select trace_after(:'reading', :'parent' || ' nothing') as no_state \gset
+select trace_after(:'reading', 'req-7 a') as other \gset
+select trace_after(:'reading', null) as without \gset
+reset all;
+select is(:'w3c'::text, '0af7651916cd43dd8448eb211c80319c|' || :'parent' || '|a=1',
+    'a W3C trace gives its three parts');
+select is(:'no_state'::text, '0af7651916cd43dd8448eb211c80319c|' || :'parent' || '|', 'an invalid state is dropped');
+select is(:'other'::text, 'req-7 a||', 'another text is the correlation id');
+select is(:'without'::text, '||', 'and without a trace there is none, whatever the session had');
 
 begin;
 select pawl_api.begin_request('bearer', digest_of(:'reading'), 'read') \g /dev/null
 select current_user as role, current_setting('transaction_read_only') as only_reads,
-    current_setting('pawl.processor') as person \gset
+    current_setting('pawl.processor') as person, current_setting('pawl_api.scopes') as scopes,
+    coalesce(current_setting('pawl_api.expires_at', true), '') as expires \gset
 select said('create temporary table t ()') as temporary, said('insert into public.calls values (NULL)') as written \gset
 commit;
 select is(:'role'::text, 'api_request_operator', 'a request runs as the role of its token');
 select is(:'person'::text, 'ada', 'and in the name of its person');
+select is(:'scopes'::text, 'read', 'with its scopes');
+select is(:'expires'::text, '', 'which do not expire');
+begin;
+select pawl_api.create_token('api_request_operator', 'ada', '{read,operate}', '1 day') as short \gset
+select pawl_api.begin_request('bearer', digest_of(:'short'), 'operate') \g /dev/null
+select current_setting('pawl_api.scopes') as scopes,
+    current_setting('pawl_api.expires_at')::timestamptz as expires \gset
+rollback;
+select is(:'scopes'::text, 'read,operate', 'several scopes are listed');
+select ok(:'expires'::timestamptz between now() + '23 hours' and now() + '25 hours', 'with when they expire');
 select is(:'only_reads'::text, 'on', 'a reading request reads only');
 select is(:'written'::text, '25006', 'it writes nothing, whatever its role may');
 select is(current_user::text, 'postgres', 'the role ends with the transaction');

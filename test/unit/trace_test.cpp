@@ -27,6 +27,19 @@ TEST(Trace, Parent) {
         EXPECT_FALSE(is_traceparent(bad)) << bad;
 }
 
+TEST(Trace, Headers) {
+    const auto read = [](const std::string& headers) {
+        const pawl::core::Trace trace = pawl::core::read_trace(headers);
+        return std::string(trace.parent) + "|" + std::string(trace.state);
+    };
+    EXPECT_EQ(read(good), good + "|");
+    EXPECT_EQ(read(good + " a=1"), good + "|a=1");
+    EXPECT_EQ(read(good + " not a state"), good + "|");
+    EXPECT_EQ(read("req-7 a=1"), "|");
+    EXPECT_EQ(read(""), "|");
+    EXPECT_EQ(pawl::core::trace_id(good), "0af7651916cd43dd8448eb211c80319c");
+}
+
 TEST(Trace, State) {
     for (const std::string& right : std::vector<std::string>{"a=1", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE",
                                                              "a=1 , b=2", "a=1,,b=2", "1a-_*/=x y", "0fw@ot=x"})

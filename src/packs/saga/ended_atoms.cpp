@@ -24,15 +24,8 @@ using saga::Ended;
 // Where the columns are.
 template <int n>
 const AttrNumber* columns_in(Relation relation, pg::Table<n>& table) {
-    TupleDesc descriptor = RelationGetDescr(relation);
-    table.find_columns(descriptor);
-    for (int i = 0; i < n; ++i) {
-        const Oid type = TupleDescAttr(descriptor, table.numbers[i] - 1)->atttypid;
-        if (type != types[i] && getBaseType(type) != types[i])
-            ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
-                            errmsg("table \"%s\" has no column \"%s\" of type %s", RelationGetRelationName(relation),
-                                   table.columns[i], format_type_be(types[i]))));
-    }
+    static_assert(n <= lengthof(types));
+    table.find_columns(RelationGetDescr(relation), types);
     return table.numbers;
 }
 
