@@ -65,6 +65,10 @@ select is(pawl_api.accept_tokens(jsonb_set(:'far', '{0,revoked_at}', '"2026-01-0
 select is(said($$select pawl_api.begin_request('bearer', digest_of('pawl_far'), 'read')$$), '28000',
     'then it is not valid any more');
 select is(pawl_api.accept_tokens(:'far'), 0::bigint, 'and an older row does not bring it back');
+select is(pawl_api.accept_tokens(jsonb_set(:'far', '{0,note}', '"moved"')), 1::bigint, 'nor does one with a new note');
+select is((select note || (revoked_at is not null) from pawl_api.tokens where digest = digest_of('pawl_far')),
+    'movedtrue',
+    'whose note is accepted');
 select throws_ok($$select pawl_api.accept_tokens(row_of('x', '{"role": "api_request_super"}'))$$, '42501', NULL,
     'a token of a superuser is not accepted');
 select throws_ok($$select pawl_api.accept_tokens(row_of('x', '{"role": "api_request_apart"}'))$$, '42501', NULL,

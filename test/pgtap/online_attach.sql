@@ -39,6 +39,9 @@ begin
         select * into got from pawl.validate(target, batch => batch);
         calls := calls + 1;
         exit when got.validated;
+        if calls > 1000 then
+            raise 'after % calls % is not validated', calls, target;
+        end if;
     end loop;
     return calls;
 end $$;
