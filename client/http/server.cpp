@@ -270,11 +270,10 @@ void Server::serve(int socket, SSL* ssl) {
                 say(connection, 400, "the request is malformed"), left = 0;
                 break;
         }
+        if (left <= 0) break;
         bool closed = false;
-        if (left <= 0 || !answer(*this, connection, left == 1 || connection.is_last(), closed) || !connection.flush() ||
-            closed)
-            break;
-        if (connection.has_unread_body()) break;
+        const bool answered = answer(*this, connection, left == 1 || connection.is_last(), closed);
+        if (!connection.flush() || !answered || closed || connection.has_unread_body()) break;
     }
     current_connection = nullptr;
     if (ssl) SSL_shutdown(ssl);

@@ -99,6 +99,30 @@ select is(said(format($$select pawl_api.begin_request('bearer', digest_of(%L), '
     'a token is not valid while its role is a superuser');
 alter role api_request_operator nosuperuser;
 
+-- Tokens that lack what the table's constraints demand.
+begin;
+alter table pawl_api.tokens alter person drop not null, alter role drop not null, alter scopes drop not null,
+    alter kind drop not null;
+create function public.without(columns text[], secret text) returns text language plpgsql as $$
+declare
+    said_of text := '';
+    name text;
+    before pawl_api.tokens;
+begin
+    select * into before from pawl_api.tokens where digest = digest_of(secret);
+    foreach name in array columns loop
+        execute format('update pawl_api.tokens set %I = null where token = %L', name, before.token);
+        said_of := said_of
+            || said(format('select pawl_api.begin_request(''bearer'', digest_of(%L), ''read'')', secret));
+        execute format('update pawl_api.tokens set %1$I = ($1).%1$I where token = %2$L', name, before.token)
+            using before;
+    end loop;
+    return said_of;
+end $$;
+select without('{person,role,scopes,kind}', :'reading') as got \gset
+rollback;
+select is(:'got'::text, '28000280002800028000', 'a token whose row lacks a value is not valid');
+
 -- The last use.
 select coalesce(last_used_at::text, '') as used from pawl_api.tokens where digest = digest_of(:'reading') \gset
 select is(:'used'::text, '', 'a rejected request is no use of a token');

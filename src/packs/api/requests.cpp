@@ -80,6 +80,8 @@ bool read_token(Relation table, HeapTuple row, std::string_view wanted, Token& t
     bool nulls[lengthof(types)];
     for (std::size_t i = 0; i < lengthof(types); ++i)
         values[i] = heap_getattr(row, tokens.numbers[i], RelationGetDescr(table), &nulls[i]);
+    for (const Column needed : {id, kind, role, person, scopes})
+        if (nulls[needed]) return false;  // only after the owner has dropped a constraint
     const TimestampTz now = GetCurrentTimestamp();
     if (pg::view(DatumGetTextPP(values[kind])) != wanted || !nulls[revoked_at] ||
         (!nulls[expires_at] && DatumGetTimestampTz(values[expires_at]) <= now))
@@ -156,7 +158,8 @@ void set(const char* name, const char* value) {
 // An empty value replaces another one, and is not written again and again.
 void set_or_clear(const char* name, std::string_view value) {
     const char* before = GetConfigOption(name, true, false);
-    if (!value.empty() || (before != nullptr && *before != '\0')) set(name, pnstrdup(value.data(), value.size()));
+    if (!value.empty() || (before != nullptr && *before != '\0'))
+        set(name, value.empty() ? "" : pnstrdup(value.data(), value.size()));
 }
 
 // trace: headers, as core::read_trace takes them, or another text that is the correlation id.
