@@ -116,11 +116,12 @@ define_template($node,
 	qq({"name": "slow", "steps": [{"name": "s", "handler": "sleep", "handler_options": {"seconds": 700}, $retry}]}));
 start_tasks($node, 'slow', 40);
 my $worker = begin_program($node, 'example_worker', 'default', 2, 0.001, 60000);
-ok($node->poll_query_until('postgres', "select count(*) >= 3 from pawl_dag.steps where state = 'in_progress'"),
-	'a worker has more than it runs');
+ok($node->poll_query_until('postgres', "select count(*) filter (where s.state = 'in_progress') >= 3 "
+	. "and count(s.result) > 0 from pawl_dag.tasks t join pawl_dag.steps s using (task_uuid) where t.name = 'slow'"),
+	'a worker has more than it runs, and its handlers run');
 is(end_program($worker, 'TERM'), 0, 'it ends on SIGTERM');
 my ($done, $failed) = $worker->{out} =~ /^(\d+) succeeded, (\d+) failed, 0 dropped/m;
-cmp_ok($done // 0, '>=', 1, 'what ran is finished');
+cmp_ok($done // 0, '>=', 2, 'what ran is finished');
 is($failed, 0, 'nothing is cut off');
 is(one($node, "select count(*) from pawl_dag.steps where state = 'in_progress'"), '0',
 	'no step stays with an owner that is gone');

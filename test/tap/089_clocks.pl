@@ -167,8 +167,10 @@ for my $off (600, -600, 0)
 }
 is(one($node, "select string_agg(distinct attempts::text, ',') from pawl_dag.steps"), '1', 'nothing was taken over');
 start_long(4);
-ok($node->poll_query_until('postgres',
-	"select count(*) = 4 from pawl_dag.steps where name = 'a' and state = 'in_progress'"), 'steps are at work again');
+# a heartbeat shows that the handlers run: what was only claimed is given back
+ok($node->poll_query_until('postgres', "select count(*) = 4 from pawl_dag.steps s where name = 'a' and "
+	. "state = 'in_progress' and lease_until > (select max(created_at) from pawl_dag.step_transitions l "
+	. "where l.step_uuid = s.step_uuid and to_state = 'in_progress') + interval '2.3 s'"), 'steps are at work again');
 $worker->{harness}->signal('TERM');
 wait_until(sub { $worker->{harness}->pump_nb; $worker->{err} =~ /draining/ }, 'the drain');
 set_clock($clock, 600);
