@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import bulk_floor
+import report_text
 from bulk_report import BATCH, LANES, LOOKS, RECORDS, RETRIED, ROUNDS, SIZES, WORKED, WORKERS, Bulk, percentile
 from server import Session, query, server_cpu
 
@@ -28,8 +29,7 @@ create function rejected(operation uuid, metadata jsonb, row_numbers bigint[], r
 $$ select n, 'no network' from unnest(row_numbers) n $$;
 """
 # What a worker of the client library sends.
-WORK = f"""select coalesce(jsonb_agg(jsonb_build_object('operation', c.operation, 'row_number', c.row_number,
-    'step_index', c.step_index, 'token', c.token, 'result', 'ok')), '[]')::text as got
+WORK = f"""select {report_text.array(report_text.ROW)} as got
     from pawl_bulk.claim('worker %s', 'external', {BATCH}) c \\gset
 select count(*) filter (where ok) from pawl_bulk.report(:'got'::jsonb, 'worker %s')"""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import floor
+import report_text
 from pgbench import pgbench, script
 from report import Beside, at_least, at_most, table
 from server import Session, query
@@ -32,8 +33,7 @@ FLOOR_TASKS = 400 if QUICK else 2_000
 BASELINES = {"graphile-worker": "graphile-worker@0.16", "pg-boss": "pg-boss@10"}
 
 # What a worker of the client library sends, a batch at a time: it reports what it has, and claims what is next.
-WORK = f"""select coalesce(jsonb_agg(jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'token',
-    c.token, 'result', 1)) filter (where c.ok is null), '[]')::text as got
+WORK = f"""select {report_text.array(report_text.STEP, report_text.CLAIMED)} as got
     from pawl_dag.report_and_claim(:got::jsonb, '00000000-0000-4000-8000-00000000000' || :client_id, '%s', {BATCH},
         '60 s', {BATCH}) c \\gset
 """

@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import report_text
 import saga_floor
 from pgbench import pgbench, script
 from report import Beside, at_least, at_most, floor, table
@@ -29,9 +30,13 @@ BATCH = 100
 PYTHON = "/usr/bin/python3"  # Debian's, which has Debian's TaskFlow
 
 # What a worker of the client library sends, a batch at a time: it reports as it claims.
-WORK = """select coalesce(jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token) ||
-    case when c.name = 'fails' and c.action = 'execute' then jsonb '{"failure": {"message": "no"}}' else jsonb
-        '{"result": 1}' end) filter (where c.ok is null), '[]')::text as got
+TASK = report_text.element(
+    ("flow_uuid",),
+    ("node", "token"),
+    "case when c.name = 'fails' and c.action = 'execute' then '\"failure\": {\"message\": \"no\"}' "
+    "else '\"result\": 1' end",
+)
+WORK = f"""select {report_text.array(TASK, report_text.CLAIMED)} as got
     from pawl_saga.report_and_claim(:got::jsonb, 'worker ' || :client_id, '%s', %d) c \\gset
 """
 

@@ -15,7 +15,7 @@ LONGER_FUNCTIONS = {
     ('client/cli/bulk_submit.cpp', 'add_bulk_submit'): 'the options of one command, a line each',
     ('client/daemon/settings.cpp', 'settings_table'): 'a table: a line for each setting',
     ('sql/pawl_bulk/record_moves.sql', 'pawl_bulk._records_rest'): 'reads transition tables, which only it sees',
-    ('sql/pawl_bulk/workers.sql', 'pawl_bulk.report'): 'runs for each report: a call of a function more counts',
+    ('sql/pawl_bulk/worker_reports.sql', 'pawl_bulk.report'): 'runs for each report: a call of a function more counts',
 }
 # Headers that one file includes, and why they are not part of it.
 APART = {
