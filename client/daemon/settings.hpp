@@ -49,7 +49,7 @@ struct Settings {
     std::string api;
     std::string api_database;
     Pooler api_pooler = Pooler::none;
-    int api_connections = 8;
+    int api_connections = 10;
     int api_clients = 1'024;
     std::chrono::milliseconds api_timeout{30'000};
     std::string api_certificate;

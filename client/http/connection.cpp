@@ -18,7 +18,11 @@ namespace {
 
 constexpr std::size_t most_unsent = 16 * 1024;  // bytes of an answer that wait for the rest of it
 
-void describe(const sockaddr_storage& from, std::string& address, int& port) {
+// One end of the socket. Nothing if it has none any more.
+void describe(int (*name)(int, sockaddr*, socklen_t*), int socket, std::string& address, int& port) {
+    sockaddr_storage from{};
+    socklen_t size = sizeof from;
+    if (name(socket, reinterpret_cast<sockaddr*>(&from), &size) != 0) return;
     std::array<char, INET6_ADDRSTRLEN> text{};
     if (from.ss_family == AF_INET) {
         const auto& four = reinterpret_cast<const sockaddr_in&>(from);
@@ -62,7 +66,15 @@ std::string_view trimmed(std::string_view text) {
 
 thread_local Connection* current_connection = nullptr;
 
-Connection::Connection(int socket, SSL* ssl, const Limits& limits) : socket_(socket), ssl_(ssl), limits_(limits) {}
+Connection::Connection(int socket, SSL* ssl, const Limits& limits) : socket_(socket), ssl_(ssl), limits_(limits) {
+    if (!ssl_) {
+        const auto seconds = std::chrono::floor<std::chrono::seconds>(limits.idle);
+        const timeval idle{seconds.count(), std::chrono::microseconds(limits.idle - seconds).count()};
+        ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &idle, sizeof idle);
+    }
+    describe(::getpeername, socket, remote_, remote_port_);
+    describe(::getsockname, socket, local_, local_port_);
+}
 
 bool Connection::wait(short events, Clock::time_point until) const {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
@@ -88,6 +100,16 @@ ssize_t Connection::receive(char* into, size_t size, Clock::time_point until) {
         }
         if (got > 0) return got;
         if (!again || !wait(events, until)) return -1;
+    }
+}
+
+// A connection waits most of its time for the next request. Without TLS that is one system call, which returns when the
+// request comes or the idle time is over.
+ssize_t Connection::receive_first(char* into, size_t size) {
+    if (ssl_) return receive(into, size, Clock::now() + limits_.idle);
+    for (;;) {
+        const ssize_t got = ::recv(socket_, into, size, 0);
+        if (got >= 0 || errno != EINTR) return got;
     }
 }
 
@@ -122,7 +144,7 @@ Connection::Head Connection::read_head() {
     moved_ = 0;
     left_ = 0;
     chunked_ = false;
-    Clock::time_point until = Clock::now() + (buffer_.empty() ? limits_.idle : limits_.head);
+    Clock::time_point until = Clock::now() + limits_.head;
     bool begun = !buffer_.empty();
     std::array<char, 16 * 1024> piece;
     for (std::size_t looked = 0;;) {
@@ -130,7 +152,8 @@ Connection::Head Connection::read_head() {
         if (end != std::string::npos) return end + 4 > limits_.head_bytes ? Head::too_large : check_head(end + 4);
         if (buffer_.size() > limits_.head_bytes) return Head::too_large;
         looked = buffer_.size() < 3 ? 0 : buffer_.size() - 3;
-        const ssize_t got = receive(piece.data(), piece.size(), until);
+        const ssize_t got =
+            begun ? receive(piece.data(), piece.size(), until) : receive_first(piece.data(), piece.size());
         if (got <= 0) return !begun || got == 0 ? Head::ended : Head::late;
         if (!begun) until = Clock::now() + limits_.head;
         begun = true;
@@ -267,8 +290,9 @@ void Connection::pause(std::chrono::milliseconds time) const {
 bool Connection::is_readable() const {
     return taken_ < buffer_.size() || (ssl_ && SSL_pending(ssl_) > 0) || wait(POLLIN, patience(moved_));
 }
+// What is written waits in memory until it is flushed, and that waits for the socket.
 bool Connection::is_writable() const {
-    return wait(POLLOUT, patience(moved_));
+    return true;
 }
 
 #ifdef CPPHTTPLIB_VERSION_NUM
@@ -284,15 +308,13 @@ time_t Connection::duration() const {
 #endif
 
 void Connection::get_remote_ip_and_port(std::string& address, int& port) const {
-    sockaddr_storage from{};
-    socklen_t size = sizeof from;
-    if (::getpeername(socket_, reinterpret_cast<sockaddr*>(&from), &size) == 0) describe(from, address, port);
+    address = remote_;
+    port = remote_port_;
 }
 
 void Connection::get_local_ip_and_port(std::string& address, int& port) const {
-    sockaddr_storage from{};
-    socklen_t size = sizeof from;
-    if (::getsockname(socket_, reinterpret_cast<sockaddr*>(&from), &size) == 0) describe(from, address, port);
+    address = local_;
+    port = local_port_;
 }
 
 std::optional<std::string> Connection::certificate() const {

@@ -71,6 +71,7 @@ private:
 
     bool wait(short events, Clock::time_point until) const;
     ssize_t receive(char* into, size_t size, Clock::time_point until);
+    ssize_t receive_first(char* into, size_t size);
     ssize_t send(const char* bytes, size_t size, Clock::time_point until, int flags = 0);
     bool send_all(std::string_view bytes, Clock::time_point until, bool more);
     Clock::time_point patience(std::size_t moved) const;
@@ -79,6 +80,8 @@ private:
     int socket_;
     SSL* ssl_;
     const Limits& limits_;
+    std::string remote_, local_;  // addresses
+    int remote_port_ = 0, local_port_ = 0;
     std::string buffer_;  // read from the socket, not yet by the parser
     std::size_t taken_ = 0;
     std::size_t left_ = 0;       // bytes of this request, head and body; nothing behind it is read

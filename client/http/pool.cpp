@@ -28,10 +28,11 @@ Pool::Pool(const ConnectionSettings& settings, std::size_t most, std::chrono::mi
 // More requests at a time than the server has processors make all of them slow. So half of the connections work, and
 // the others only once a request has waited longer than a burst of quick requests takes, which means that the first
 // half is busy with slow ones.
-bool Pool::wait_for_turn(std::chrono::milliseconds patience) {
+bool Pool::wait_for_turn(std::chrono::milliseconds patience, std::unique_ptr<Session>& session) {
     std::unique_lock lock(mutex_);
     if (taken_ < few_) {
         ++taken_;
+        session = last_idle();
         return true;
     }
     const auto self = std::make_shared<Waiter>();
@@ -40,29 +41,28 @@ bool Pool::wait_for_turn(std::chrono::milliseconds patience) {
     bool mine = self->come.wait_for(lock, short_wait, served);
     if (!mine && taken_ < most_) {
         ++taken_;
+        session = last_idle();
         mine = true;
     }
     mine = mine || self->come.wait_until(lock, self->since + patience, served);
+    if (self->served) session = std::move(self->session);
     waiting_.erase(place);
     if (!mine) ++timeouts_;
     return mine;
 }
 
 std::unique_ptr<Session> Pool::take(Problem& problem, std::chrono::milliseconds patience) {
-    if (!wait_for_turn(patience.count() > 0 ? std::min(patience, longest_wait) : longest_wait)) {
+    std::unique_ptr<Session> session;
+    if (!wait_for_turn(patience.count() > 0 ? std::min(patience, longest_wait) : longest_wait, session)) {
         problem = {.status = 503, .detail = "all connections to the database are in use", .sqlstate = "53300"};
         return nullptr;
     }
-    for (;;) {
-        std::unique_ptr<Session> session;
-        {
-            const std::lock_guard lock(mutex_);
-            if (idle_.empty()) break;
-            session = std::move(idle_.back());
-            idle_.pop_back();
-        }
-        if (session->is_alive()) return session;
-    }
+    const auto another = [&] {
+        const std::lock_guard lock(mutex_);
+        return last_idle();
+    };
+    while (session && !session->is_alive()) session = another();
+    if (session) return session;
     try {
         return std::make_unique<Session>(settings_, timeout_);
     } catch (const SessionRequired& between) {
@@ -80,23 +80,35 @@ std::unique_ptr<Session> Pool::take(Problem& problem, std::chrono::milliseconds 
     }
 }
 
+// Null: there is none. The caller has the lock.
+std::unique_ptr<Session> Pool::last_idle() {
+    if (idle_.empty()) return nullptr;
+    std::unique_ptr<Session> session = std::move(idle_.back());
+    idle_.pop_back();
+    return session;
+}
+
+// The session goes from hand to hand: a request that waits takes the lock only once.
 void Pool::give_back(std::unique_ptr<Session> session) {
     std::unique_lock lock(mutex_);
-    if (session) idle_.push_back(std::move(session));
     const auto next =
         std::find_if(waiting_.begin(), waiting_.end(), [](const auto& waiter) { return !waiter->served; });
     if (next == waiting_.end() || (taken_ > few_ && Clock::now() - (*next)->since < short_wait)) {
         --taken_;
+        if (session) idle_.push_back(std::move(session));
         return;
     }
     const std::shared_ptr<Waiter> served = *next;
     served->served = true;
+    served->session = session ? std::move(session) : last_idle();
     lock.unlock();  // it would wake up only to wait for the lock
     served->come.notify_one();
 }
 
 void Pool::note(std::optional<Problem> trouble) {
+    if (!trouble && !in_trouble_) return;
     const std::lock_guard lock(mutex_);
+    in_trouble_ = trouble.has_value();
     trouble_ = std::move(trouble);
 }
 
@@ -115,12 +127,9 @@ Outcome Pool::call(const Caller& caller, const Call& call) {
         give_back(outcome.lost ? nullptr : std::move(session));
         const bool again = outcome.lost ? !call.body && !outcome.silent
                                         : !outcome.good && is_worth_repeating(outcome.problem.sqlstate);
-        {
-            const std::lock_guard lock(mutex_);
-            ++calls_;
-            if (!again || attempt == max_attempts) break;
-            ++repeated_;
-        }
+        ++calls_;
+        if (!again || attempt == max_attempts) break;
+        ++repeated_;
         wait_a_moment(attempt);
     }
     if (outcome.lost && call.body)

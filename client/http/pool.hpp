@@ -2,6 +2,7 @@
 // calls the function of its route, and commits. Pool is thread-safe, Session is not.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -127,7 +128,8 @@ public:
     const ConnectionSettings& settings() const noexcept { return settings_; }
 
 private:
-    bool wait_for_turn(std::chrono::milliseconds patience);
+    bool wait_for_turn(std::chrono::milliseconds patience, std::unique_ptr<Session>& session);
+    std::unique_ptr<Session> last_idle();
     std::unique_ptr<Session> take(Problem& problem, std::chrono::milliseconds patience = {});
     void give_back(std::unique_ptr<Session> session);
     void note(std::optional<Problem> trouble);
@@ -143,14 +145,17 @@ private:
         Clock::time_point since = Clock::now();
         std::condition_variable come = {};
         bool served = false;
+        std::unique_ptr<Session> session = nullptr;  // null: a new one is to be opened
     };
 
     mutable std::mutex mutex_;
     std::list<std::shared_ptr<Waiter>> waiting_;
     std::vector<std::unique_ptr<Session>> idle_;
     std::optional<Problem> trouble_;
-    std::size_t taken_ = 0;  // including those on the way to a waiting request
-    std::uint64_t calls_ = 0, repeated_ = 0, timeouts_ = 0;
+    std::atomic<bool> in_trouble_ = false;  // so that the usual call needs no lock to find that there is none
+    std::size_t taken_ = 0;                 // including those on the way to a waiting request
+    std::uint64_t timeouts_ = 0;
+    std::atomic<std::uint64_t> calls_ = 0, repeated_ = 0;
 };
 
 }  // namespace pawl::api

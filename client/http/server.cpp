@@ -224,8 +224,8 @@ bool Server::process_and_close_socket(socket_t socket) {
         ::close(socket);
         return false;
     }
-    ::fcntl(socket, F_SETFL, ::fcntl(socket, F_GETFL, 0) | O_NONBLOCK);
     if (tls_) {
+        ::fcntl(socket, F_SETFL, ::fcntl(socket, F_GETFL, 0) | O_NONBLOCK);
         const std::unique_ptr<SSL, void (*)(SSL*)> ssl(SSL_new(tls_.get()), SSL_free);
         SSL_set_fd(ssl.get(), socket);
         if (tls_handshake(ssl.get(), socket, limits_.head)) serve(socket, ssl.get());

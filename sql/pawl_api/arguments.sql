@@ -2,15 +2,7 @@
 -- has the parameters of path and query by name, all text.
 
 CREATE FUNCTION pawl_api._need(pack text) RETURNS void
-LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
-AS $function$
-BEGIN
-    IF pg_catalog.to_regnamespace(pack) IS NULL THEN
-        PERFORM pawl.raise('0A000', pg_catalog.format('%s is not installed in this database', pack), NULL,
-            pg_catalog.format('create extension %I', pack));
-    END IF;
-END
-$function$;
+LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_api_need';
 COMMENT ON FUNCTION pawl_api._need(text) IS 'internal: rejects a route whose pack is not installed; 0A000';
 
 CREATE FUNCTION pawl_api._need_one(kind text, id uuid) RETURNS void
@@ -132,23 +124,8 @@ $function$;
 COMMENT ON FUNCTION pawl_api._filtered_page(jsonb, integer, text[], text[]) IS
 'internal: a page that continues after its last item, or, if it is short, where the filters stopped; null: at the end';
 
--- A uuid as clients send it needs no subtransaction.
 CREATE FUNCTION pawl_api._uuid(q jsonb, name text) RETURNS uuid
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
-AS $function$
-DECLARE
-    given constant pg_catalog.text := q OPERATOR(pg_catalog.->>) name;
-BEGIN
-    IF given OPERATOR(pg_catalog.~) '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN
-        RETURN given::pg_catalog.uuid;
-    END IF;
-    BEGIN
-        RETURN given::pg_catalog.uuid;
-    EXCEPTION WHEN invalid_text_representation THEN
-        PERFORM pawl.raise('22023', pg_catalog.format('%s must be a uuid', name));
-    END;
-END
-$function$;
+LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_api_uuid';
 COMMENT ON FUNCTION pawl_api._uuid(jsonb, text) IS 'internal: a parameter that is a uuid; 22023';
 
 CREATE FUNCTION pawl_api._object(body jsonb, known text[]) RETURNS jsonb

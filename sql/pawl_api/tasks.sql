@@ -71,7 +71,7 @@ BEGIN
         SELECT t.*, d.context,
                (SELECT coalesce(json_agg(s ORDER BY s.level, s.name), '[]') FROM pawl_api._steps() s
                  WHERE s.task_uuid = task) AS workflow_steps,
-               (SELECT coalesce(json_agg(json_build_array(e.parent_uuid, e.child_uuid)), '[]') FROM pawl_dag.edges e
+               (SELECT coalesce(json_agg(ARRAY[e.parent_uuid, e.child_uuid]), '[]') FROM pawl_dag.edges e
                  WHERE e.task_uuid = task) AS edges
           FROM pawl_api._tasks() t JOIN pawl_dag.tasks d USING (task_uuid) WHERE t.task_uuid = task) x;
     IF answer IS NULL THEN

@@ -208,4 +208,19 @@ commit;
 select is(:'theirs'::text, '2', 'another token has keys of its own');
 select is(said($$select pawl_api.once('k', 'count_calls', '{}', '{"a": 1}')$$), '42501',
     'after its transaction a request is over');
+
+-- parameters
+select is((select string_agg(pawl_api._uuid(jsonb_build_object('t', given), 't')::text, ',') from unnest(array[
+        '01890000-0000-7000-8000-00000000000a', '01890000-0000-7000-8000-00000000000A',
+        '{01890000-0000-7000-8000-00000000000a}', '0189000000007000800000000000000a']) given),
+    repeat('01890000-0000-7000-8000-00000000000a,', 3) || '01890000-0000-7000-8000-00000000000a',
+    'a uuid is read in every form that PostgreSQL reads');
+select is(array(select pawl_api._uuid(q::jsonb, 't') from unnest(array['{}', '{"t": null}', '[]', '"t"', '1']) q),
+    array_fill(null::uuid, array[5]), 'a parameter that is missing is null');
+select throws_ok(format('select pawl_api._uuid(%L, %L)', q, 't'), '22023', 't must be a uuid', q || ' is no uuid')
+  from unnest(array['{"t": "01890000-0000-7000-8000-00000000000"}', '{"t": ""}', '{"t": 1}', '{"t": true}', '{"t": {}}',
+    '{"t": " 01890000-0000-7000-8000-00000000000a"}', '{"t": "01890000-0000-7000-8000-00000000000a0"}']) q;
+select lives_ok($$select pawl_api._need('pawl_api')$$, 'a pack that is here can be asked for');
+select throws_ok($$select pawl_api._need('pawl_none')$$, '0A000', 'pawl_none is not installed in this database',
+    'one that is not here cannot');
 select * from finish();

@@ -106,7 +106,7 @@ is(sample($seen, 'pawl_queue_claimable', qr/relation="jobs"/), 7, 'depth of a qu
 is(sample($seen, 'pawl_outbox_behind_events', qr/consumer="reader"/), one($node,
 	"select behind from pawl.consumers where consumer = 'reader'"), 'a consumer that does not read is behind');
 cmp_ok(sample($seen, 'pawl_outbox_lag_seconds'), '>', 0, 'and for how long');
-is(sample($seen, 'pawld_api_connections_max'), 8, 'the pool of the API');
+is(sample($seen, 'pawld_api_connections_max'), 10, 'the pool of the API');
 cmp_ok(sample($seen, 'pawld_duty_duration_seconds_count', qr/duty="reap jobs"/), '>', 0, 'durations of duties');
 cmp_ok(sample($seen, 'pawld_duty_duration_seconds_count'), '>', 0, '/metrics has durations of the duties');
 
