@@ -86,6 +86,9 @@ BEGIN
     -- due times are handled here too, so that a worker without a daemon gets on
     PERFORM FROM pawl.fire_due('pawl_bulk.work', greatest(batch, 100));
     taken := pawl_bulk._take(claim.worker, claim.queue, claim.batch, claim.lease);
+    IF taken.rows IS NULL THEN
+        RETURN;
+    END IF;
     -- the rows of one step of an operation, if they are neighbours
     SELECT o.operation, x.step_index, x.step_name, o.metadata, o.format, o.columns, o.traceparent, o.tracestate,
            coalesce(o.dialect ->> 'delimiter', ',') AS delimiter, coalesce(o.dialect ->> 'quote', '"') AS quote,

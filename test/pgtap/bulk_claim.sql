@@ -57,7 +57,11 @@ select is((select count(*) from got where traceparent like '00-4bf92f%'), 3::big
 select is((select string_agg(row_number || ' ' || ok, ', ' order by row_number) from pawl_bulk.report((select
     jsonb_agg(jsonb_build_object('operation', operation, 'row_number', row_number, 'step_index', step_index, 'token',
     token, 'result', 'ok')) from got), 'w')), '1 true, 2 true, 3 true', 'they are reported');
-select is(claimed(2, 'others'), '1 a, 2 b', 'and go on to the next step');
+begin;
+select claimed(2, 'others') as claimed \gset
+select is(current_setting('enable_nestloop'), 'on', 'a claim leaves the planner as it was');
+commit;
+select is(:'claimed'::text, '1 a, 2 b', 'they go on to the next step');
 select is_empty('select wrong()', 'whose rows are those of this step');
 
 select is((select string_agg(row_number::text, ',') from pawl_bulk.claim('gone', 'hands', 1)), '4', 'a row is taken');
