@@ -290,7 +290,9 @@ def measure_stream(daemon):
     time.sleep(2)  # the last ones are on their way
     said = json.loads(listeners.communicate("")[0])
     said |= {"listeners": LISTENERS, "rate": rate, "moved": done * 10, "seconds": STREAM_SECONDS}
-    said["whole"] = said["events"] == done * 10 and said["least"] == said["most"] and not said["ended"]
+    # the bytes of listeners differ a little, because events come to them in other chunks, but by less than an event
+    an_event = said["least"] / max(said["events"], 1)
+    said["whole"] = said["events"] == done * 10 and said["most"] - said["least"] < an_event and not said["ended"]
     print(
         f"  {LISTENERS} listeners at {rate:,.0f} transitions a second: lag p50 {said['p50']:.0f} ms, p99 "
         f"{said['p99']:.0f} ms, most {said['max']:.0f} ms; "
