@@ -11,6 +11,7 @@ use FaultProxy;
 use PawlTest;
 use PawlPrograms;
 use Test::More;
+use Time::HiRes qw(time);
 
 my $node = new_cluster('main', conf => 'max_connections = 60', with => [ 'pawl_bulk' ]);
 $node->safe_psql('postgres', <<'SQL');
@@ -71,6 +72,10 @@ sub all_at_rest
 		where completed_at is null or retry_count = 0}) eq '0' }, 'all operations to end');
 }
 
+# What the heartbeat asks when it has extended no lease: the batch was reported meanwhile, or another session has locked
+# its rows.
+my $look = qr/^SELECT FROM pawl_bulk\.work w WHERE w\.worker/;
+
 my %program = (example_devices => [ 'example_devices', 600, 200 ],
 	pawld => [ 'pawld', '--longest-poll-ms', 100, '--batch', 3 ]);
 for my $name (qw(example_devices pawld))
@@ -78,7 +83,7 @@ for my $name (qw(example_devices pawld))
 	my @helpers = map { begin_program($node, @{ $program{$_} }) } qw(pawld example_devices);
 	# events are pruned once a minute, and when the daemon begins
 	my $accidents = Accidents->new(node => $node, program => $program{$name}, work => \&begin_operation,
-		meanwhile => \&attend, at_start => qr/prune_events/);
+		meanwhile => \&attend, at_start => qr/prune_events/, by_chance => $look);
 	begin_operation() for 1 .. 3;
 	ok(all_at_rest(), "$name works through a proxy");
 	$accidents->proxy->arm([ $name eq 'pawld' ? 'SELECT done' : 'SELECT * FROM pawl_bulk.claim', 'after', 'cut' ]);
@@ -87,7 +92,7 @@ for my $name (qw(example_devices pawld))
 	my $least = $name eq 'pawld' ? 6 : 3;
 	my @telling = $accidents->learned($least, qr/pawl_bulk\.|heartbeat|pawl\.(reap|fire_due)/);
 	cmp_ok(scalar @telling, '>=', $least, "the statements of $name are known");
-	@telling = $accidents->proxy->statements if $ENV{PAWL_LONG};
+	@telling = $accidents->learned(0) if $ENV{PAWL_LONG};
 	diag("$name sends:\n" . join("\n", @telling)) if $ENV{PAWL_LONG};
 	$accidents->happen_at_each('cut', @telling);
 	is(join("\n", $accidents->missed(@telling)), '', "an accident at each statement of $name");
@@ -97,6 +102,28 @@ for my $name (qw(example_devices pawld))
 	$accidents->happen('after', 'server', grep { $ENV{PAWL_LONG} || /claim|report|advance/ } @telling);
 	ok(all_at_rest(), "every operation ends, after accidents at $name");
 	is(end_program($_, 'TERM'), 0, "$_->{name} ends well") or diag($_->{err}) for $accidents->run, @helpers;
+	$accidents->proxy->end;
+}
+
+# A worker whose rows are locked while it handles them: an accident at the heartbeat's look whether it still has them.
+{
+	my $daemon = begin_program($node, @{ $program{pawld} });
+	my $accidents = Accidents->new(node => $node, program => [ 'example_devices', 600, 200_000 ], work => sub { });
+	my $locker = $node->background_psql('postgres');
+	for my $when (qw(before after))
+	{
+		$accidents->proxy->arm([ 'SELECT FROM pawl_bulk.work w WHERE w.worker', $when, 'cut' ]);
+		ok(wait_until(sub {
+			begin_operation() if one($node, 'select count(*) from pawl_bulk.work where worker is not null') == 0;
+			$locker->query_safe('begin; select from pawl_bulk.work where worker is not null for update');
+			my $end = time + 1;
+			1 until $accidents->proxy->fired(0.05) || time > $end;
+			$locker->query_safe('commit');
+			return $accidents->proxy->fired }, 'the look'), "a cut $when the heartbeat's look");
+		ok(all_at_rest(), 'and every operation ends');
+	}
+	$locker->quit;
+	is(end_program($_, 'TERM'), 0, "$_->{name} ends well") or diag($_->{err}) for $accidents->run, $daemon;
 	$accidents->proxy->end;
 }
 

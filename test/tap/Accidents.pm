@@ -11,11 +11,13 @@ use PawlTest;
 use Time::HiRes qw(time);
 
 # node, program => [name, argument, ...], work => begins one more piece of work; optional: meanwhile => what people do
-# all the time, at_start => what statements look like that a program sends when it begins, and seldom later.
+# all the time, at_start => what statements look like that a program sends when it begins, and seldom later,
+# by_chance => what statements look like that it sends only when two things happen to meet: no work can ask for one.
 sub new
 {
 	my ($class, %how) = @_;
-	my $self = bless { meanwhile => sub { }, at_start => qr/(?!)/, %how, reached => {} }, $class;
+	my $self = bless { meanwhile => sub { }, at_start => qr/(?!)/, by_chance => qr/(?!)/, %how,
+		reached => {} }, $class;
 	$self->{proxy} = FaultProxy->new($self->{node}->host . '/.s.PGSQL.' . $self->{node}->port);
 	$self->begin;
 	return $self;
@@ -31,14 +33,14 @@ sub begin
 sub proxy { return $_[0]{proxy} }
 sub run { return $_[0]{run} }
 
-# The statements that the program sends, of those that look so. Some are sent now and then, so it has work until there
-# are so many.
+# The statements that the program sends, of those that look so, without those of by_chance. Some are sent now and then,
+# so it has work until there are so many.
 sub learned
 {
 	my ($self, $least, $like) = @_;
 	my (@seen, $looks);
 	eval { wait_until(sub {
-		@seen = grep { !$like || $_ =~ $like } $self->{proxy}->statements;
+		@seen = grep { (!$like || $_ =~ $like) && $_ !~ $self->{by_chance} } $self->{proxy}->statements;
 		return 1 if @seen >= $least;
 		$self->{work}->() if $looks++ % 10 == 0;
 		return 0 }, 'the statements') };
