@@ -75,6 +75,7 @@ AS $function$
 DECLARE
     taken record;
     its record;
+    neighbours boolean := false;
 BEGIN
     PERFORM pawl.check_batch(claim.batch, 10000), pawl.check_lease(claim.lease);
     IF coalesce(claim.worker, '') = '' THEN
@@ -88,19 +89,21 @@ BEGIN
     taken := pawl_bulk._take(claim.worker, claim.queue, claim.batch, claim.lease);
     IF taken.rows IS NULL THEN
         RETURN;
+    ELSIF cardinality(taken.rows) > 4 THEN
+        -- whether they are neighbours of one step of an operation; to ask this costs more than a few look-ups
+        SELECT o.operation, x.step_index, x.step_name, o.metadata, o.format, o.columns, o.traceparent, o.tracestate,
+               coalesce(o.dialect ->> 'delimiter', ',') AS delimiter, coalesce(o.dialect ->> 'quote', '"') AS quote,
+               rows.first, rows.last
+          INTO its
+          FROM (SELECT min(r) AS first, max(r) AS last, count(*) AS n FROM unnest(taken.rows) r) rows
+         CROSS JOIN LATERAL (SELECT y.* FROM pawl_bulk.operations y WHERE y.operation = taken.operations[1] OFFSET 0) o
+         CROSS JOIN LATERAL (SELECT y.* FROM pawl_bulk.steps y WHERE y.name = o.definition AND y.version = o.version
+             AND y.step_index = taken.steps[1] OFFSET 0) x
+         WHERE rows.last - rows.first < 2 * rows.n
+           AND taken.operations[1] = ALL (taken.operations) AND taken.steps[1] = ALL (taken.steps);
+        neighbours := FOUND;
     END IF;
-    -- the rows of one step of an operation, if they are neighbours
-    SELECT o.operation, x.step_index, x.step_name, o.metadata, o.format, o.columns, o.traceparent, o.tracestate,
-           coalesce(o.dialect ->> 'delimiter', ',') AS delimiter, coalesce(o.dialect ->> 'quote', '"') AS quote,
-           rows.first, rows.last
-      INTO its
-      FROM (SELECT min(r) AS first, max(r) AS last, count(*) AS n FROM unnest(taken.rows) r) rows
-     CROSS JOIN LATERAL (SELECT y.* FROM pawl_bulk.operations y WHERE y.operation = taken.operations[1] OFFSET 0) o
-     CROSS JOIN LATERAL (SELECT y.* FROM pawl_bulk.steps y WHERE y.name = o.definition AND y.version = o.version
-         AND y.step_index = taken.steps[1] OFFSET 0) x
-     WHERE rows.n > 1 AND rows.last - rows.first < 2 * rows.n
-       AND taken.operations[1] = ALL (taken.operations) AND taken.steps[1] = ALL (taken.steps);
-    IF FOUND THEN
+    IF neighbours THEN
         -- read in order, and joined by hashes also if the plan was made while the tables were small
         PERFORM set_config('enable_nestloop', 'off', true);
         RETURN QUERY
@@ -122,12 +125,11 @@ BEGIN
              ORDER BY w.ordinality;
         RETURN;
     END IF;
-    -- each row is looked up by its whole key: a plan made while the tables were small
-    -- would walk through an operation for each of them
+    -- looked up by whole keys: a plan made while the tables were small would walk through an operation for each row
     RETURN QUERY
         WITH s AS MATERIALIZED (
-            SELECT o.operation, x.step_index, x.step_name, o.metadata, o.format, o.columns, o.dialect, o.traceparent,
-                   o.tracestate
+            SELECT o.operation, x.step_index, x.step_name, o.metadata, o.format, o.columns, o.traceparent, o.tracestate,
+                   coalesce(o.dialect ->> 'delimiter', ',') AS delimiter, coalesce(o.dialect ->> 'quote', '"') AS quote
               FROM (SELECT DISTINCT u.operation, u.step_index
                   FROM unnest(taken.operations, taken.steps) u(operation, step_index)) t
              CROSS JOIN LATERAL (SELECT y.* FROM pawl_bulk.operations y WHERE y.operation = t.operation OFFSET 0) o
@@ -136,15 +138,13 @@ BEGIN
         SELECT w.operation, w.row_number, w.step_index, s.step_name, w.kind, w.token, r.retry_attempt::integer,
         r.tries::integer, w.operation || '/' || w.row_number || '/' || w.step_index || '/' || r.retry_attempt, v.row_id,
                CASE WHEN i.data IS NOT NULL THEN i.data WHEN i.problem IS NOT NULL THEN NULL
-                    WHEN s.format = 'csv' THEN pawl_bulk.csv_row(i.raw, s.columns,
-                        coalesce(s.dialect ->> 'delimiter', ','), coalesce(s.dialect ->> 'quote', '"'))
+                    WHEN s.format = 'csv' THEN pawl_bulk.csv_row(i.raw, s.columns, s.delimiter, s.quote)
                     ELSE pawl_bulk._json(i.raw) END, s.metadata, w.lease_until, s.traceparent, s.tracestate
           FROM unnest(taken.operations, taken.rows, taken.steps, taken.kinds, taken.tokens, taken.leases)
                   WITH ORDINALITY w(operation, row_number, step_index, kind, token, lease_until)
           JOIN s ON s.operation = w.operation AND s.step_index = w.step_index
-         CROSS JOIN LATERAL (SELECT x.retry_attempt, x.tries FROM pawl_bulk.records x
-                              WHERE x.operation = w.operation AND x.row_number = w.row_number
-             AND x.step_index = w.step_index OFFSET 0) r
+         CROSS JOIN LATERAL (SELECT x.retry_attempt, x.tries FROM pawl_bulk.records x WHERE x.operation = w.operation
+             AND x.row_number = w.row_number AND x.step_index = w.step_index OFFSET 0) r
          CROSS JOIN LATERAL (SELECT x.row_id FROM pawl_bulk.validations x
              WHERE x.operation = w.operation AND x.row_number = w.row_number OFFSET 0) v
           LEFT JOIN LATERAL (SELECT x.data, x.raw, x.problem FROM pawl_bulk.input x

@@ -49,46 +49,47 @@ select pawl_bulk.define('{"name": "table", "row_id": "x", "max_input_bytes": 0, 
     "cells", "max_retries": 3, "backoff": {"base": "1 ms", "jitter": 0}}]}') is not null as ok;
 
 set pawl.traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
-select submitted('plain', 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l') as o \gset
+select submitted('plain', 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l',
+    'm', 'n', 'o', 'p', 'q', 'r', 's', 't', 'u', 'v') as o \gset
 reset pawl.traceparent;
-select is(claimed(3), '1 a, 2 b, 3 c', 'the first rows are claimed in their order');
+select is(claimed(6), '1 a, 2 b, 3 c, 4 d, 5 e, 6 f', 'the first rows are claimed in their order');
 select is_empty('select wrong()', 'with what belongs to them');
-select is((select count(*) from got where traceparent like '00-4bf92f%'), 3::bigint, 'in the trace of the operation');
+select is((select count(*) from got where traceparent like '00-4bf92f%'), 6::bigint, 'in the trace of the operation');
 select is((select string_agg(row_number || ' ' || ok, ', ' order by row_number) from pawl_bulk.report((select
     jsonb_agg(jsonb_build_object('operation', operation, 'row_number', row_number, 'step_index', step_index, 'token',
-    token, 'result', 'ok')) from got), 'w')), '1 true, 2 true, 3 true', 'they are reported');
+    token, 'result', 'ok')) from got), 'w')), '1 true, 2 true, 3 true, 4 true, 5 true, 6 true', 'they are reported');
 begin;
-select claimed(2, 'others') as claimed \gset
+select claimed(5, 'others') as claimed \gset
 select is(current_setting('enable_nestloop'), 'on', 'a claim leaves the planner as it was');
 commit;
-select is(:'claimed'::text, '1 a, 2 b', 'they go on to the next step');
+select is(:'claimed'::text, '1 a, 2 b, 3 c, 4 d, 5 e', 'they go on to the next step');
 select is_empty('select wrong()', 'whose rows are those of this step');
 
-select is((select string_agg(row_number::text, ',') from pawl_bulk.claim('gone', 'hands', 1)), '4', 'a row is taken');
-select is((select count(*) from pawl_bulk.claim('kept', 'hands', 7)), 7::bigint, 'and those behind it');
+select is((select string_agg(row_number::text, ',') from pawl_bulk.claim('gone', 'hands', 1)), '7', 'a row is taken');
+select is((select count(*) from pawl_bulk.claim('kept', 'hands', 11)), 11::bigint, 'and those behind it');
 select pawl.abandon('pawl_bulk.work', 'gone') > 0 as ok;
-select is(claimed(2), '4 d, 12 l', 'rows with a gap between them');
+select is(claimed(5), '7 g, 19 s, 20 t, 21 u, 22 v', 'rows with a gap between them');
 select is_empty('select wrong()', 'have what belongs to them');
 select is(claimed(2), null, 'nothing is left');
 select is((select count(*) from got), 0::bigint, 'then there are no rows');
 
-select submitted('table', 'm', 'n', 'o') as c \gset
-select is(claimed(3, 'cells'), '1 m, 2 n, 3 o', 'rows of a CSV file');
+select submitted('table', 'm', 'n', 'o', 'p', 'q') as c \gset
+select is(claimed(5, 'cells'), '1 m, 2 n, 3 o, 4 p, 5 q', 'rows of a CSV file');
 select is_empty('select wrong()', 'have the cells that the dialect says');
 select is((select string_agg(distinct data ->> 'y', ',') from got), 'a;b', 'with its quotes');
 select is((select count(*) from pawl_bulk.report((select jsonb_agg(jsonb_build_object('operation', operation,
     'row_number', row_number, 'step_index', step_index, 'token', token, 'result', 'fail')) from got), 'w') where ok),
-    3::bigint, 'a try fails');
+    5::bigint, 'a try fails');
 select pg_sleep(0.02) is null as ok;
 delete from pawl_bulk.input where operation = :'c' and row_number = 2;
-select is(claimed(3, 'cells'), '1 m, 3 o', 'the rows are claimed again');
+select is(claimed(5, 'cells'), '1 m, 3 o, 4 p, 5 q', 'the rows are claimed again');
 select is((select string_agg(row_number || ' ' || tries || ' ' || (data is null), ', ' order by row_number) from got),
-    '1 1 false, 2 1 true, 3 1 false', 'one of them has lost its input, and all know of their tries');
+    '1 1 false, 2 1 true, 3 1 false, 4 1 false, 5 1 false', 'one of them has lost its input, and all know of their tries');
 select is_empty('select wrong()', 'and have what belongs to them');
 
 select submitted('plain', 'p', 'q') as p \gset
-select submitted('plain', 'r', 's') as r \gset
-select is(claimed(10, null), '3 c, 1 p, 2 q, 1 r, 2 s', 'rows of several operations and steps');
+select submitted('plain', 'r', 's', 't', 'u') as r \gset
+select is(claimed(10, null), '6 f, 1 p, 2 q, 1 r, 2 s, 3 t, 4 u', 'rows of several operations and steps');
 select is_empty('select wrong()', 'have what belongs to them');
 select is((select count(distinct (operation, step_index)) from got), 3::bigint, 'each of its own operation');
 select finish();
