@@ -84,7 +84,8 @@ select pg_sleep(0.02) is null as ok;
 delete from pawl_bulk.input where operation = :'c' and row_number = 2;
 select is(claimed(5, 'cells'), '1 m, 3 o, 4 p, 5 q', 'the rows are claimed again');
 select is((select string_agg(row_number || ' ' || tries || ' ' || (data is null), ', ' order by row_number) from got),
-    '1 1 false, 2 1 true, 3 1 false, 4 1 false, 5 1 false', 'one of them has lost its input, and all know of their tries');
+    '1 1 false, 2 1 true, 3 1 false, 4 1 false, 5 1 false',
+    'one of them has lost its input, and all know of their tries');
 select is_empty('select wrong()', 'and have what belongs to them');
 
 select submitted('plain', 'p', 'q') as p \gset
