@@ -25,12 +25,11 @@ bool is_usable(Relation index, Oid table) {
     return index->rd_rel->relam == BTREE_AM_OID && form->indrelid == table && form->indisvalid && !form->indcheckxmin;
 }
 
-Seen look(Relation table, Relation index, std::optional<Datum> first, int most) {
+Seen look(Relation table, Relation index, std::optional<Datum> first, int most, TupleTableSlot* row) {
     ScanKeyData key;
     const int nkeys = first.has_value() ? 1 : 0;
     prepare_key_scan(index, nkeys, &key);
     if (nkeys > 0) key.sk_argument = *first;
-    TupleTableSlot* row = table_slot_create(table, nullptr);
     Snapshot snapshot = RegisterSnapshot(GetTransactionSnapshot());
     IndexScanDesc scan = begin_index_scan(table, index, snapshot, nkeys);
     index_rescan(scan, &key, nkeys, nullptr, 0);
@@ -43,19 +42,25 @@ Seen look(Relation table, Relation index, std::optional<Datum> first, int most) 
     }
     index_endscan(scan);
     UnregisterSnapshot(snapshot);
-    ExecDropSingleTupleTableSlot(row);
     return seen;
 }
 
 }  // namespace
 
-Seen look_into(Relation table, const char* index_name, std::optional<Datum> first, int most) {
+Seen look_for_first(Relation table, const char* index_name, std::optional<Datum> first, int most, TupleTableSlot* row) {
     const Oid id = get_relname_relid(index_name, RelationGetNamespace(table));
     if (!OidIsValid(id) || table->rd_rel->relkind != RELKIND_RELATION) return Seen::unknown;
     Relation index = index_open(id, AccessShareLock);
     const bool usable = is_usable(index, RelationGetRelid(table));
-    const Seen seen = usable ? look(table, index, first, most) : Seen::unknown;
+    const Seen seen = usable ? look(table, index, first, most, row) : Seen::unknown;
     index_close(index, AccessShareLock);
+    return seen;
+}
+
+Seen look_into(Relation table, const char* index_name, std::optional<Datum> first, int most) {
+    TupleTableSlot* row = table_slot_create(table, nullptr);
+    const Seen seen = look_for_first(table, index_name, first, most, row);
+    ExecDropSingleTupleTableSlot(row);
     return seen;
 }
 

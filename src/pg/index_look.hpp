@@ -19,6 +19,9 @@ constexpr int any_number = PG_INT32_MAX;
 // entries are of rows that are not visible.
 Seen look_into(Relation table, const char* index_name, std::optional<Datum> first = {}, int most = any_number);
 
+// The same; if there is one, the first of these rows is then in `row`, a slot for rows of the table.
+Seen look_for_first(Relation table, const char* index_name, std::optional<Datum> first, int most, TupleTableSlot* row);
+
 // Whether the table has been empty since it was last vacuumed.
 bool is_empty(Oid table);
 

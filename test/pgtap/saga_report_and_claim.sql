@@ -93,6 +93,42 @@ select is(:'got'::text, 'execute v', 'a task of a higher priority precedes one t
 select * from sends(results_of(:'tasks'), 10) \gset
 select is(:'got'::text, 'execute waits', 'which is next');
 select * from sends(results_of(:'tasks'), 10) \gset
+-- the first in claim order begins by the write that counts it down, whatever waits behind it
+select pawl_saga.start('line', '{"x": 7}') as older \gset
+select claimed() as got \gset
+select pawl_saga.start('line', '{"x": 7}') as younger \gset
+begin;
+select written() as before \gset
+select * from sends(results_of(:'got'), 2) \gset
+select is(:'got'::text, 'execute a, execute b', 'the next task of the older flow, and the first of the younger one');
+select is(written() - :before, 3::bigint, 'by one row version of each of the three tasks');
+commit;
+select jsonb_agg(t) filter (where t->>'name' = 'a') as a, jsonb_agg(t) filter (where t->>'name' = 'b') as b
+  from jsonb_array_elements(:'tasks'::jsonb) t \gset
+select * from sends(results_of(:'a'), 1) \gset
+select is(:'got'::text, 'execute b', 'alone it goes on');
+select count(*) from pawl_saga.report(results_of(:'b'), 'w') \g /dev/null
+select * from sends(results_of(:'tasks'), 1) \gset
+select is(:'got'::text, 'execute c', 'and waits for its turn when a task of the older flow waits');
+select is((:'tasks'::jsonb)->0->>'flow_uuid', :'older', 'which is claimed');
+select is((select count(*) from pawl_saga.tasks where flow_uuid = :'younger' and state = 'PENDING' and due_at is null),
+    1::bigint, 'its own can be claimed');
+select * from sends(results_of(:'tasks'), 1) \gset
+select * from sends(results_of(:'tasks'), 1) \gset
+select is(state(:'younger'), 'SUCCESS: a SUCCESS, b SUCCESS, c SUCCESS', 'until the flow has ended');
+-- behind entries of an index that are out of date
+select pawl_saga.start('line', '{"x": 7}') as low \gset
+select claimed() as got \gset
+begin;
+select count(pawl_saga.start('waits')) from generate_series(1, 25) \g /dev/null
+select claimed(25) as many \gset
+select pawl_saga.start('waits') as waits \gset
+select * from sends(results_of(:'got')) \gset
+select is(:'got'::text, 'execute waits', 'a task of a higher priority is found behind many that were claimed');
+commit;
+select works() \g /dev/null
+select sends(results_of(:'many'), 30) \g /dev/null
+select sends(results_of(:'tasks'), 30) \g /dev/null
 
 -- other queues, a paused queue, a suspended flow
 select pawl_saga.define('{"flow": "linear", "name": "queues", "children": [{"task": "here"},

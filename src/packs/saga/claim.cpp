@@ -3,7 +3,6 @@
 #include <iterator>
 
 #include "packs/saga/exchange.hpp"
-#include "pg/index_look.hpp"
 #include "pg/row_trigger.hpp"
 #include "pg/spi.hpp"
 #include "pg/sqlstate.hpp"
@@ -109,11 +108,21 @@ bool has_nothing_special(const Asked& asked, const Binding& tasks) {
 
 }  // namespace
 
-bool may_wait(const Asked& asked, const Binding& tasks) {
+pg::Seen look_for_waiting(const Asked& asked, const Binding& tasks, Rank& first) {
     Relation table = table_open(tasks.root, AccessShareLock);
-    const pg::Seen seen = pg::look_into(table, "tasks_pawl_claim", PointerGetDatum(asked.queue), most_looked_at);
+    TupleTableSlot* row = table_slot_create(table, nullptr);
+    const pg::Seen seen =
+        pg::look_for_first(table, "tasks_pawl_claim", PointerGetDatum(asked.queue), most_looked_at, row);
+    if (seen == pg::Seen::some) {
+        auto of = [&](const char* name) {
+            bool null;
+            return slot_getattr(row, SPI_fnumber(RelationGetDescr(table), name), &null);
+        };
+        first = {DatumGetInt32(of("priority")), *DatumGetUUIDP(of("flow_uuid")), DatumGetInt32(of("node"))};
+    }
+    ExecDropSingleTupleTableSlot(row);
     table_close(table, AccessShareLock);
-    return seen != pg::Seen::none;
+    return seen;
 }
 
 Queue look_at(const Asked& asked, Binding& tasks) {

@@ -13,7 +13,8 @@ namespace {
 // for each node next to it its number, its kind, and whether the database examines it before it may begin.
 // Parameters of the others: flow, node, by how much it is counted down, and whether it may begin. They return flow and
 // node, and whether the node is passed in its turn, is to be examined, can be claimed. Where tasks are started, those
-// of the queue of the fifth parameter are, and their rows are returned.
+// of the queue of the fifth parameter are, if they rank before the task of the other three (priority, flow and node;
+// null: all are), and their rows are returned.
 struct Statements {
     RowsStatement next;
     RowsStatement tasks;
@@ -35,6 +36,8 @@ struct Statements {
         "WHERE x.flow_uuid = d.flow AND x.node = d.node AND " rest
 
 #define BEGINS "x.blockers = d.n AND x.state = 'PENDING' AND x.intention = 'EXECUTE' AND d.begins"
+#define IS_NEXT \
+    "x.queue = $5 AND ($6 IS NULL OR x.priority > $6 OR x.priority = $6 AND (x.flow_uuid, x.node) < ($7, $8))"
 #define PASSED_OR_EXAMINED                                    \
     "x.intention <> 'REVERT' RETURNING x.flow_uuid, x.node, " \
     "x.blockers = 0 AND x.state IN ('SUCCESS', 'IGNORE'), x.blockers = 0 AND x.state = 'PENDING' AND NOT d.begins, "
@@ -45,7 +48,7 @@ constexpr Statements forward = {
                   PASSED_OR_EXAMINED "x.blockers = 0 AND x.state = 'PENDING' AND x.due_at IS NULL")},
     {COUNTED_DOWN("tasks",
                   ", due_at = CASE WHEN " BEGINS " THEN NULL ELSE x.due_at END, "
-                  "state = CASE WHEN " BEGINS " AND x.queue = $5 THEN 'RUNNING' ELSE x.state END",
+                  "state = CASE WHEN " BEGINS " AND " IS_NEXT " THEN 'RUNNING' ELSE x.state END",
                   PASSED_OR_EXAMINED "x.blockers = 0 AND x.state = 'PENDING' AND x.due_at IS NULL, "
                                      "CASE WHEN x.blockers = 0 AND x.state = 'RUNNING' THEN x END")},
     {COUNTED_DOWN("retries", "",
@@ -68,6 +71,7 @@ constexpr Statements backward = {
     {COUNTED_DOWN("junctions", "", "x.backward RETURNING x.flow_uuid, x.node, x.blockers = 0, false, false")}};
 
 #undef PASSED_OR_EXAMINED
+#undef IS_NEXT
 #undef BEGINS
 #undef COUNTED_DOWN
 #undef PASSED
@@ -198,9 +202,14 @@ private:
             if (next.items[i].kind == kind) ready_.add(next.items[i].flow, next.items[i].number);
     }
 
-    // Counts tasks down, and starts those that nothing blocks any more for the worker.
+    // Counts tasks down, and starts those that nothing blocks any more, and that rank first, for the worker.
     int start(int asked, Parameters& parameters) {
+        const Rank* waiting = starting_->waiting;
+        const bool none = waiting == nullptr;
         parameters.add(TEXTOID, PointerGetDatum(starting_->queue));
+        parameters.add(INT4OID, none ? 0 : Int32GetDatum(waiting->priority), none);
+        parameters.add(UUIDOID, none ? 0 : UUIDPGetDatum(&waiting->flow), none);
+        parameters.add(INT4OID, none ? 0 : Int32GetDatum(waiting->node), none);
         intent_.processor = starting_->worker;
         intent_.lease = starting_->lease;
         const int n = static_cast<int>(run_planned(plans_, statements_.started, asked, parameters));

@@ -1,9 +1,9 @@
 // May throw and may ereport: pawl_saga.report_and_claim, a report and the next claim of a worker in one transaction.
-// If no other tasks wait, those that the report makes claimable begin by the UPDATE that counts them down.
+// Those tasks that the report makes claimable, and that a claim would give before any that wait, begin by the UPDATE
+// that counts them down.
 #include "packs/saga/exchange.hpp"
 
 #include "core/transient.hpp"
-#include "packs/saga/starting.hpp"
 #include "pg/row_trigger.hpp"
 #include "pg/spi.hpp"
 #include "pg/sqlstate.hpp"
@@ -41,12 +41,12 @@ public:
         const Queue queue = look_at(asked_, tasks_);
         if (queue.has_lost || queue.has_reverts || queue.paused) return false;
         require_queue_here(tasks_.root, asked_.queue);
-        const bool others_wait = may_wait(asked_, tasks_);
-        begin_starting(others_wait ? 0 : asked_.batch, locked);
+        const pg::Seen others = look_for_waiting(asked_, tasks_, waiting_);
+        begin_starting(others, locked);
         record_elements(tasks_, asked_.processor, intent_, elements_);
         take_starting();
         Claimed claimed = {tasks_.root_descriptor, starting_.rows, starting_.n};
-        if (others_wait || starting_.missed) claim_next_into(claimed);
+        if (others != pg::Seen::none || starting_.missed) claim_next_into(claimed);
         missing_ = starting_.decided ? asked_.batch - claimed.n : 0;
         for (int i = 0; i < elements_.n; ++i) answer(result, elements_.items[i]);
         answer(claimed, tasks_, result);
@@ -57,12 +57,13 @@ public:
     int missing() const { return missing_; }
 
 private:
-    void begin_starting(int room, const Flows& locked) {
+    void begin_starting(pg::Seen others, const Flows& locked) {
         starting_.locked = &locked;
         starting_.worker = asked_.processor;
         starting_.queue = asked_.queue;
         starting_.lease = asked_.lease;
-        starting_.room = room;
+        starting_.room = others == pg::Seen::unknown ? 0 : asked_.batch;
+        starting_.waiting = others == pg::Seen::some ? &waiting_ : nullptr;
         starting_.memory = CurrentMemoryContext;
         starting_.rows = static_cast<HeapTuple*>(palloc(sizeof(HeapTuple) * asked_.batch));
         note_starting(&starting_);
@@ -88,6 +89,7 @@ private:
     Binding& tasks_;
     Intent& intent_;
     Starting& starting_;
+    Rank waiting_ = {};  // the first of those that wait
     int missing_ = 0;
 };
 

@@ -4,6 +4,8 @@
 #include "guard/intent.hpp"
 #include "packs/saga/flows.hpp"
 #include "packs/saga/report_elements.hpp"
+#include "packs/saga/starting.hpp"
+#include "pg/index_look.hpp"
 #include "work/claim.hpp"
 
 namespace pawl::saga {
@@ -51,8 +53,9 @@ struct Queue {
 };
 Queue look_at(const Asked& asked, Binding& tasks);
 
-// Whether tasks may wait in the queue. Ereports.
-bool may_wait(const Asked& asked, const Binding& tasks);
+// Looks for the task of the queue that a claim would give first, which is then in `first`. Unknown: it was not found at
+// once. Ereports.
+pg::Seen look_for_waiting(const Asked& asked, const Binding& tasks, Rank& first);
 
 // Throws.
 ClaimRequest request_of(const Target& tasks, const char* event, const Asked& asked, int most);

@@ -6,11 +6,19 @@
 
 namespace pawl::saga {
 
+// Where a task stands in claim order: the highest priority first, then by key.
+struct Rank {
+    int32 priority;
+    pg_uuid_t flow;
+    int32 node;
+};
+
 struct Starting {
     text* worker;
     text* queue;
     const Interval* lease;  // null: that of the binding
     int room;               // how many more tasks the worker takes
+    const Rank* waiting;    // what is claimed before this task begins; null: everything
     MemoryContext memory;   // of the rows
     HeapTuple* rows;        // of pawl_saga.tasks, begun; there is place for as many as the worker takes
     int n;
