@@ -25,25 +25,11 @@ COMMENT ON FUNCTION pawl_saga._flow_entered() IS 'internal: what a flow remember
 CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_saga.flows
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION pawl_saga._flow_entered();
 
--- The engine of a run: it waits while work is out, and ends with its flow.
+-- The engine of a run: it waits while work is out, and ends with its flow. outcome: null: it begins.
 CREATE FUNCTION pawl_saga._engine(flow uuid, number integer, outcome text) RETURNS void
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
-AS $function$
-DECLARE
-    next_state text;
-BEGIN
-    IF outcome IS NULL THEN
-        INSERT INTO pawl_saga.runs (flow_uuid, run) VALUES (flow, number);
-    END IF;
-    FOREACH next_state IN ARRAY CASE WHEN outcome IS NULL THEN ARRAY['RESUMING', 'SCHEDULING', 'WAITING']
-        ELSE ARRAY['ANALYZING', 'GAME_OVER', outcome] END LOOP
-        UPDATE pawl_saga.runs r
-            SET state = next_state, ended_at = CASE WHEN next_state = outcome THEN clock_timestamp() END
-            WHERE r.flow_uuid = flow AND r.run = number;
-    END LOOP;
-END
-$function$;
+AS 'MODULE_PATHNAME', 'pawl_saga_engine';
 COMMENT ON FUNCTION pawl_saga._engine(uuid, integer, text) IS 'internal: begins or ends the engine of a run';
 
 -- A finished flow starts again: every atom is as it was before it ran, and the log keeps what it tried.

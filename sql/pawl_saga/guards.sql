@@ -59,6 +59,7 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET jit = off
+SET plan_cache_mode = force_generic_plan
 AS $function$
 BEGIN
     RETURN NOT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = old.flow_uuid

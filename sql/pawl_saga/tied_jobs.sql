@@ -76,12 +76,10 @@ Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_wo
 Example: SELECT * FROM pawl_saga.release_jobs()';
 
 -- Triggers look at the states before and after a statement, as if it took one transition. pawl_saga._task_written
--- rejects lists for tasks.
+-- rejects lists for tasks; pawl_saga._engine lists events of runs.
 CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_saga.flows
     FOR EACH ROW WHEN (pawl.takes_list('pawl_saga.flows')) EXECUTE FUNCTION pawl.one_transition();
 CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_saga.retries
     FOR EACH ROW WHEN (pawl.takes_list('pawl_saga.retries')) EXECUTE FUNCTION pawl.one_transition();
-CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_saga.runs
-    FOR EACH ROW WHEN (pawl.takes_list('pawl_saga.runs')) EXECUTE FUNCTION pawl.one_transition();
 CREATE TRIGGER "!one_by_one" BEFORE UPDATE ON pawl_saga.jobs
     FOR EACH ROW WHEN (pawl.takes_list('pawl_saga.jobs')) EXECUTE FUNCTION pawl.one_transition();

@@ -83,10 +83,12 @@ select is(attempt('listed_worker', '',
     format('select pawl.fire(''pawl_dag.steps'', array[task_uuid, step_uuid]::text[], '
     'events => ''{Start,EnqueueForOrchestration}'', processor => ''c0000000-0000-7000-8000-00000000000c'') from '
     'pawl_dag.steps where task_uuid = %L and name = ''a''', :'task')), '0A000', 'pawl.fire with a list');
--- Each table of the packs that has a machine has the trigger.
+-- Each table of the packs that has a machine has the trigger, if triggers of its pack look at its rows.
 select is_empty($$select b.relation from pawl.binding b join pg_class c on c.oid = b.relation
     where c.relnamespace = any ('{pawl_dag,pawl_bulk,pawl_saga}'::regnamespace[])
     and exists (select from pawl.transitions(b.machine) m where m.from_state is not null)
+    and exists (select from pg_trigger t join pg_proc f on f.oid = t.tgfoid
+        where t.tgrelid = b.relation and f.pronamespace = c.relnamespace)
     and not exists (select from pg_trigger t where t.tgrelid = b.relation and (t.tgname = '!one_by_one'
         or t.tgfoid = any ('{pawl_dag._task_written,pawl_dag._step_written,pawl_saga._task_written,
         pawl_bulk._record_written,pawl_bulk._work_written}'::regproc[])))$$,

@@ -282,4 +282,27 @@ select is((select string_agg(problem ->> 'message', ', ') from pawl_saga.flows
 select is_empty('select * from pawl_saga.verify()', 'in a state that the rules allow');
 select ok(exists (select from pawl_saga.retry_transitions l where l.to_state = 'IGNORE'), 'controllers were ignored');
 select ok(exists (select from pawl_saga.flow_transitions l where l.to_state = 'SUSPENDED'), 'flows were suspended');
+
+-- A statement that names its event: what follows from it takes events of its own, and the engine ends with the flow.
+select pawl_saga.define('{"flow": "linear", "name": "named", "children": [{"task": "a"}, {"task": "b"}]}') \g /dev/null
+select pawl_saga.start('named') as f \gset
+select is((select state || ' ' || coalesce(ended_at::text, 'has not ended') from pawl_saga.runs
+    where flow_uuid = :'f'), 'WAITING has not ended', 'the engine waits');
+select is(work() || ', ' || work('{execute b}') || ', ' || work(), 'execute a, execute b, revert b', 'a task fails');
+select node from pawl_saga.claim('w') \gset
+begin;
+set local pawl.processor = 'w';
+set local pawl.event = 'reverted';
+update pawl_saga.tasks set state = 'REVERTED' where flow_uuid = :'f' and node = :node;
+commit;
+select is(state(:'f'), 'REVERTED: a REVERTED/REVERT, b REVERTED/REVERT', 'the flow is reverted');
+select is((select array_agg(format('%s %s %s', run, state, ended_at between began_at and clock_timestamp()))
+    from pawl_saga.runs where flow_uuid = :'f'), '{"1 REVERTED t"}', 'and so says the engine of its run');
+-- A task that the owner of the table has hidden from claims by mistake: when nothing else can be done, it is found.
+select pawl_saga.define('{"flow": "unordered", "name": "hidden", "children": [{"task": "a"}, {"task": "b"}]}')
+    \g /dev/null
+select pawl_saga.start('hidden') as f \gset
+update pawl_saga.tasks set due_at = 'infinity' where flow_uuid = :'f' and name = 'b';
+select is(works(), 'execute a, execute b', 'a task that should be claimable is made so');
+select is(state(:'f'), 'SUCCESS: a SUCCESS, b SUCCESS', 'and the flow ends');
 select * from finish();

@@ -117,7 +117,6 @@ insert into reviewed values
     ('pawl_saga', '{PENDING,REVERTED,SUCCESS}', 'an atom that an added one can follow'),
     ('pawl_saga', '{RESUMING,RUNNING,SUSPENDED,SUSPENDING}', 'a flow that was begun and has not ended'),
     ('pawl_saga', '{RESUMING,RUNNING,SUSPENDING}', 'the same, and not suspended'),
-    ('pawl_saga', '{RESUMING,SCHEDULING,WAITING}', 'the states of the engine on the way to the first wait'),
     ('pawl_saga', '{RETRYING,RUNNING}', 'a retry controller that runs'),
     ('pawl_saga', '{RETRYING,SUCCESS}', 'a retry controller with a value'),
     ('pawl_saga', '{RUNNING,SUSPENDED,SUSPENDING}', 'a flow whose counters are kept'),

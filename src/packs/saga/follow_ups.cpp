@@ -1,6 +1,6 @@
 // May throw and may ereport. What follows from the ends of atoms: nodes next to them are counted down, in C++ with kept
 // plans; what nothing blocks any more is examined and failures are decided by pawl_saga._follow_on; flows in which
-// nothing more can be done end by pawl_saga._finish.
+// nothing more can be done come to their end.
 #include "packs/saga/follow_ups.hpp"
 
 #include <utility>
@@ -15,11 +15,17 @@ namespace pawl::saga {
 
 namespace {
 
-constexpr const char* flows_at_rest =
-    "SELECT array_agg(f.flow_uuid) FROM pawl_saga.flows f WHERE f.flow_uuid = ANY ($1) "
-    "AND f.state IN ('RUNNING', 'SUSPENDING') AND NOT EXISTS (SELECT FROM pawl_saga.tasks t "
-    "WHERE t.flow_uuid = f.flow_uuid AND (t.state = 'RUNNING' OR t.state = 'REVERTING' OR (t.due_at IS NULL "
-    "AND t.state = ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}'::text[]))))";
+#define AT_REST(which)                                                                                        \
+    "SELECT f.flow_uuid, pawl_saga._outcome(f) FROM pawl_saga.flows f WHERE f.flow_uuid = " which             \
+    " AND f.state IN ('RUNNING', 'SUSPENDING') AND NOT EXISTS (SELECT FROM pawl_saga.tasks t "                \
+    "WHERE t.flow_uuid = f.flow_uuid AND (t.state = 'RUNNING' OR t.state = 'REVERTING' OR (t.due_at IS NULL " \
+    "AND t.state = ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}'::text[]))))"
+#define END(source) \
+    "UPDATE pawl_saga.flows f SET state = r.outcome FROM " source " r(flow, outcome) WHERE f.flow_uuid = r.flow"
+constexpr RowsStatement flows_at_rest = {AT_REST("ANY ($1)"), AT_REST("$1")};
+constexpr RowsStatement end_flows = {END("unnest($1, $2)"), END("(SELECT $1, $2)")};
+#undef END
+#undef AT_REST
 
 bool is(Datum value, std::string_view word) {
     return pg::view(DatumGetTextPP(value)) == word;
@@ -100,22 +106,55 @@ public:
             for (int i = 0; i < flows_.n; ++i) flows_.items[i].began = false;
     }
 
-    // Ends flows in which nothing can be claimed and nothing is in progress.
-    void finish() {
-        auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * Max(flows_.n, 1)));
+    // Looks for flows in which nothing can be claimed and nothing is in progress. Those in which something is ready
+    // after all are left to pawl_saga._finish.
+    void find_ends() {
+        auto* flows = static_cast<Datum*>(palloc(sizeof(Datum) * Max(flows_.n, 1)));
         int n = 0;
         for (int i = 0; i < flows_.n; ++i)
-            if (!flows_.items[i].began) values[n++] = UUIDPGetDatum(&flows_.items[i].id);
+            if (!flows_.items[i].began) flows[n++] = UUIDPGetDatum(&flows_.items[i].id);
         if (n == 0) return;
         Parameters parameters = {};
-        parameters.add(UUIDARRAYOID, pg::array_of(values, n, UUIDOID));
-        run_planned(plans_, flows_at_rest, parameters, Order::sorted);
-        bool null;
-        const Datum flows = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null);
-        if (!null) OidFunctionCall1(pg::function_of("pawl_saga", "_finish"), flows);
+        parameters.add_column(UUIDOID, flows, n);
+        const int found = static_cast<int>(run_planned(plans_, flows_at_rest, n, parameters));
+        SPITupleTable* resting = SPI_tuptable;
+        ends_ = {flows, static_cast<Datum*>(palloc(sizeof(Datum) * n)), 0};
+        left_ = {static_cast<Datum*>(palloc(sizeof(Datum) * n)), nullptr, 0};
+        for (int i = 0; i < found; ++i) {
+            const Datum flow = pg::value_of(resting, i, 1);
+            const Datum outcome = pg::value_of(resting, i, 2);
+            if (outcome == 0) continue;
+            if (!is(outcome, "READY")) {
+                ends_.outcomes[ends_.n] = outcome;
+                ends_.flows[ends_.n++] = flow;
+            } else
+                left_.flows[left_.n++] = flow;
+        }
+    }
+
+    bool has_ends() const { return ends_.n > 0; }
+
+    void end(Intent& intent) {
+        intent.root = get_relname_relid("flows", get_namespace_oid("pawl_saga", false));
+        Parameters parameters = {};
+        parameters.add_column(UUIDOID, ends_.flows, ends_.n);
+        parameters.add_column(TEXTOID, ends_.outcomes, ends_.n);
+        run_planned(plans_, end_flows, ends_.n, parameters);
+    }
+
+    void finish_others() {
+        if (left_.n > 0)
+            OidFunctionCall1(pg::function_of("pawl_saga", "_finish"), pg::array_of(left_.flows, left_.n, UUIDOID));
     }
 
 private:
+    // Flows at rest.
+    struct Resting {
+        Datum* flows;
+        Datum* outcomes;
+        int n;
+    };
+
     template <typename Condition>
     bool any(Condition condition) const {
         for (int i = 0; i < ended_.n; ++i)
@@ -152,6 +191,8 @@ private:
     Starting* starting_;
     Flows flows_ = {};
     Nodes ready_ = {};
+    Resting ends_ = {};  // with what they end as
+    Resting left_ = {};  // for pawl_saga._finish
 };
 
 // Users' functions are not called where they could stop other flows than their own.
@@ -181,7 +222,16 @@ PAWL_FUNCTION(pawl_saga_follow_up) {
     }
     pg::call([&] {
         follow_up.go_on();
-        if (outermost) follow_up.finish();
+        if (outermost) follow_up.find_ends();
+    });
+    if (follow_up.has_ends()) {
+        Intent intent = {};
+        intent.column = "state";
+        const IntentScope scope(intent);
+        pg::call([&] { follow_up.end(intent); });
+    }
+    pg::call([&] {
+        follow_up.finish_others();
         SPI_finish();
         close_target(tasks);
     });
