@@ -1,23 +1,15 @@
 -- The guards of the transitions.
 
+-- In C++, because each task meets them whenever it begins (src/packs/saga/guards.cpp).
 CREATE FUNCTION pawl_saga.may_execute(old pawl_saga.tasks, new pawl_saga.tasks) RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
-AS $function$BEGIN
-    -- what counts the last of its blockers down may execute it at once
-    RETURN new.blockers OPERATOR(pg_catalog.=) 0 AND new.intention OPERATOR(pg_catalog.=) 'EXECUTE'
-        AND (old.due_at IS NULL OR old.blockers OPERATOR(pg_catalog.>) 0);
-END$function$;
+LANGUAGE c IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_may_execute';
 COMMENT ON FUNCTION pawl_saga.may_execute(pawl_saga.tasks, pawl_saga.tasks) IS
 'Guard: the task is to be executed, and all atoms before it are done. old, new: the row before and after.
 Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader. Example: SELECT
 pawl_saga.may_execute(t, t) FROM pawl_saga.tasks t';
 
 CREATE FUNCTION pawl_saga.may_revert(old pawl_saga.tasks, new pawl_saga.tasks) RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
-AS $function$BEGIN
-    RETURN new.blockers OPERATOR(pg_catalog.=) 0 AND new.intention OPERATOR(pg_catalog.=) 'REVERT'
-        AND old.due_at IS NULL;
-END$function$;
+LANGUAGE c IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_may_revert';
 COMMENT ON FUNCTION pawl_saga.may_revert(pawl_saga.tasks, pawl_saga.tasks) IS
 'Guard: the task is to be reverted, and all atoms behind it are reverted. old, new: the row before and after.
 Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader. Example: SELECT
