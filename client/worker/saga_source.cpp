@@ -77,7 +77,7 @@ public:
 
     void prepare(pqxx::connection&) override {}
 
-    std::vector<Job> claim(pqxx::connection& connection, int limit, bool) override {
+    std::vector<Job> claim(pqxx::connection& connection, int limit) override {
         return jobs(sql::run_alone(connection, claim_statement, processor_, queue_, limit, lease_));
     }
 

@@ -101,9 +101,9 @@ public:
 
     void prepare(pqxx::connection& connection) override { require_rows(connection); }
 
-    std::vector<Job> claim(pqxx::connection& connection, int limit, bool orchestrate) override {
+    std::vector<Job> claim(pqxx::connection& connection, int limit) override {
         return jobs(sql::run_alone(connection, claim_statement, processor_, queue_, limit, lease_,
-                                   orchestrate_ && orchestrate ? orchestrated_tasks : nullptr));
+                                   orchestrate_ ? orchestrated_tasks : nullptr));
     }
 
     std::vector<Job> claim_keys(pqxx::connection& connection, const std::vector<RowKey>& keys) override {

@@ -44,7 +44,7 @@ public:
         channel_ = {row[11].as<std::string>(), has_queue_ ? std::optional(queue_) : std::nullopt};
     }
 
-    std::vector<Job> claim(pqxx::connection& connection, int limit, bool) override {
+    std::vector<Job> claim(pqxx::connection& connection, int limit) override {
         return jobs(sql::run_alone(
             connection,
             "SELECT to_jsonb(c), c." + quoted_key_ + "::text, c." + quoted_token_ +

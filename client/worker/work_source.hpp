@@ -25,14 +25,14 @@ public:
     // Called once for each connection, before any other method that takes it: reads what only the database knows.
     virtual void prepare(pqxx::connection& connection) = 0;
 
-    // Claims up to `limit` jobs. orchestrate: before that, in the same round trip, moves on what depends on results, if
-    // that is the caller's duty.
-    virtual std::vector<Job> claim(pqxx::connection& connection, int limit, bool orchestrate) = 0;
+    // Claims up to `limit` jobs. Before that, in the same round trip, it moves on what depends on results, if that is
+    // the caller's duty.
+    virtual std::vector<Job> claim(pqxx::connection& connection, int limit) = 0;
 
     // Claims those of the rows that are still claimable. A source that cannot claim by key claims as many of the next
     // rows.
     virtual std::vector<Job> claim_keys(pqxx::connection& connection, const std::vector<RowKey>& keys) {
-        return claim(connection, static_cast<int>(keys.size()), false);
+        return claim(connection, static_cast<int>(keys.size()));
     }
 
     // What this processor owns: after a lost connection the outcome of the last claim is unknown.

@@ -246,19 +246,17 @@ bool Worker::Impl::full() const {
 }
 
 Next Worker::Impl::claim(pqxx::connection& connection, bool reported) {
-    if (full()) {
-        if (reported) source->orchestrate(connection);
-        return Next::later;
-    }
+    const Next otherwise = reported ? Next::at_once : Next::later;
+    if (full()) return source->orchestrate(connection) ? Next::at_once : otherwise;
     const int room = settings.batch - static_cast<int>(in_flight.size());
     bool more_announced = false;
     const std::size_t announced = inbox ? claim_announced(connection, room, more_announced) : 0;
     const bool polls =
         static_cast<int>(announced) < room && (may_poll() || (reported && source->releases_without_message()));
-    if (reported && !polls) source->orchestrate(connection);
+    const bool moved_on = !polls && (reported || announced == 0) && source->orchestrate(connection);
     const auto claimed_at = Clock::now();
     const int rest = room - static_cast<int>(announced);
-    const std::size_t found = polls ? in_flight.add(source->claim(connection, rest, reported), claimed_at) : 0;
+    const std::size_t found = polls ? in_flight.add(source->claim(connection, rest), claimed_at) : 0;
     const std::size_t added = announced + found;
     // the next poll is a while away, unless this one was cut off by its limit
     if (polls && static_cast<int>(added) < room) next_poll = Clock::now() + settings.messages.fallback_poll;
@@ -266,7 +264,9 @@ Next Worker::Impl::claim(pqxx::connection& connection, bool reported) {
     counts.claimed += added;
     counts.announced += announced;
     if (more_announced) return Next::at_once;
-    return added == 0 ? Next::later : static_cast<int>(added) < room ? Next::soon : Next::at_once;
+    // an emptied queue is not polled again at once: short handlers end meanwhile
+    if (added > 0) return static_cast<int>(added) < room ? Next::soon : Next::at_once;
+    return moved_on ? Next::at_once : otherwise;
 }
 
 // Claims what messages name. A message is acknowledged once the claim is committed, whatever it returned: a row that
@@ -297,14 +297,13 @@ bool Worker::Impl::may_poll() {
 Next Worker::Impl::turn(pqxx::connection& connection) {
     if (const std::optional<Next> next = report_and_claim(connection)) return *next;
     const bool reported = report(connection);
-    if (gave_back && !loop.stopping()) add_owned(connection);
-    // work that a report makes ready is claimed by the statement that enqueues it
-    const Next claimed = loop.stopping() ? Next::later : claim(connection, reported);
-    if (loop.stopping() && reported) source->orchestrate(connection);
-    // an emptied queue is not polled again at once: short handlers end meanwhile
-    if (claimed != Next::later) return claimed;
-    if (reported || (settings.orchestrate && !loop.stopping() && source->orchestrate(connection))) return Next::at_once;
-    return Next::later;
+    if (loop.stopping()) {
+        if (reported) source->orchestrate(connection);
+        return reported ? Next::at_once : Next::later;
+    }
+    if (gave_back) add_owned(connection);
+    // work that a report makes ready, or a task that was started, is claimed by the statement that enqueues it
+    return claim(connection, reported);
 }
 
 std::optional<milliseconds> Worker::Impl::wait_for_messages() {
