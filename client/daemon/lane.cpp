@@ -168,7 +168,7 @@ void Lane::wait() {
         log_.warn("polling only", {{"lane", name_}, {"problem", why}});
     if (announced)
         make_all_due();  // what came before the announcement was not notified
-    else if (wake_up_.wait(connection_->sock(), time) && waiter_.take_wake_up(*connection_)) {
+    else if (waiter_.wait(*connection_, wake_up_, time)) {
         for (Entry& entry : entries_)
             if (!entry.duty.once) entry.pace.reset();
         make_all_due();
@@ -184,9 +184,12 @@ std::vector<std::string> Lane::relations() const {
     return names.empty() ? std::vector<std::string>{""} : names;
 }
 
+// Leases and timers wait a moment longer: workers that the same event woke need the processors, and others follow.
 void Lane::make_all_due() {
+    const auto now = Clock::now();
     for (Entry& entry : entries_)
-        if (!entry.duty.once) entry.due = Clock::now();
+        if (!entry.duty.once)
+            entry.due = std::min(entry.due, entry.duty.oid.empty() ? now : now + settings_.shortest_poll);
 }
 
 void Lane::lost(const std::string& why) {

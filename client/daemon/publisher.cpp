@@ -119,7 +119,7 @@ void Publisher::rest() {
         log_.warn("polling only", {{"lane", lane}, {"problem", why}});
     // keep_alive() is due every few seconds
     const auto time = std::min(pace_.advance(), std::chrono::milliseconds(5'000));
-    if (wake_up_.wait(connection_->sock(), time) && waiter_.take_wake_up(*connection_)) pace_.reset();
+    if (waiter_.wait(*connection_, wake_up_, time)) pace_.reset();
 }
 
 void Publisher::lost(const std::string& what, const std::string& why, PollInterval& pace) {

@@ -65,7 +65,7 @@ void SessionLoop::wait_for_work() {
         if (const std::string why = waiter_.take_pooler_message(); !why.empty()) log_(why);
         interval_.advance();
     }
-    if (wake_up_.wait(connection_->sock(), time) && waiter_.take_wake_up(*connection_)) interval_.reset();
+    if (waiter_.wait(*connection_, wake_up_, time)) interval_.reset();
 }
 
 void SessionLoop::run() {

@@ -10,6 +10,7 @@
 
 #include <pawl/connection.hpp>
 
+#include "signal_event.hpp"
 #include "sql.hpp"
 
 namespace pawl {
@@ -40,12 +41,10 @@ public:
                "notifications; set pooler to \"session\" or \"transaction\", as the pooler is configured";
     }
 
-    // Reads what the socket has; true if there was a notification. Throws ConnectionLost.
-    bool take_wake_up(pqxx::connection& connection) {
-        if (sql::take_notifications(connection) == 0) return false;
-        waiting_ = false;
-        in_vain_ = std::min(in_vain_ + 1, 3);
-        return true;
+    // Waits for a notification, for the event, or until the time has passed. True if there was a notification, also if
+    // it came while a statement ran: then it is no longer in the socket. Throws ConnectionLost.
+    bool wait(pqxx::connection& connection, const SignalEvent& event, std::chrono::milliseconds time) {
+        return take_wake_up(connection) || (event.wait(connection.sock(), time) && take_wake_up(connection));
     }
 
     // The last wake-up was answered by work.
@@ -58,6 +57,13 @@ public:
     }
 
 private:
+    bool take_wake_up(pqxx::connection& connection) {
+        if (sql::take_notifications(connection) == 0) return false;
+        waiting_ = false;
+        in_vain_ = std::min(in_vain_ + 1, 3);
+        return true;
+    }
+
     // pawl.sleep takes a lock for the session. If the session that answers is not the one of the login, an unknown
     // pooler is between, and the lock could stay with a session that other clients use: then the statement does not
     // call it.

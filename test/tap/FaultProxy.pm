@@ -35,7 +35,8 @@ sub new
 sub through { return [ $_[0]{folder}, 6000 ] }
 
 # Accidents in this order: [text the statement begins with, before | after, cut | backend | a pid to kill]. After: the
-# server has done it, and the program never hears of it. When this returns the proxy knows of them, so that no statement
+# server has done it, and the program never hears of it; [text, 'after', 'hold']: it hears of it, and of what the server
+# says since, when release() is called. When this returns the proxy knows of them, so that no statement
 # which is sent from then on comes too early.
 sub arm
 {
@@ -57,6 +58,8 @@ sub garble
 	print { $self->{control} } join("\x1e", 'garble', $kind // '', $beginning // ''), "\x1d";
 	return;
 }
+
+sub release { print { $_[0]{control} } "release\x1d"; return }
 
 sub cut_all { print { $_[0]{control} } "cut\x1d"; return }
 
@@ -145,6 +148,13 @@ sub obey
 			$self->{arms} = [ map { [ split /\x1f/ ] } @arms ];
 			print { $self->{control} } "armed\x1d";
 		}
+		elsif ($what eq 'release')
+		{
+			for my $pair (grep { defined $_->{held} } values %{ { map { $_ => $_ } values %{ $self->{of} } } })
+			{
+				syswrite $pair->{client}, delete $pair->{held};
+			}
+		}
 		else { $self->part($_) for values %{ { map { $_ => $_ } values %{ $self->{of} } } } }
 	}
 	return 1;
@@ -189,6 +199,12 @@ sub carry
 		}
 		$pair->{kind} = $pair->{meant} ? $self->{kind} : '' if $from eq 'client' && $type =~ /^[PQB]$/;
 		$pair->{backend} = unpack 'N', substr $message, 5, 4 if $from eq 'server' && $type eq 'K';
+		if ($from eq 'server' && defined $pair->{held})
+		{
+			$pair->{held} .= $message;
+			print { $self->{control} } "fired\x1ehold\x1d" if $type =~ /^[ZA]$/;
+			next;
+		}
 		if ($from eq 'server' && $pair->{doomed})
 		{
 			return $self->accident($pair) if $type eq 'Z';
@@ -248,7 +264,8 @@ sub statement
 	print { $self->{control} } "saw\x1e$text\x1d" unless $self->{seen}{$text}++;
 	my $arm = $self->{arms}[0];
 	return 0 unless $arm && index($text, $arm->[0]) == 0;
-	$pair->{doomed} = shift @{ $self->{arms} };
+	shift @{ $self->{arms} };
+	$pair->{ $arm->[2] eq 'hold' ? 'held' : 'doomed' } = $arm->[2] eq 'hold' ? '' : $arm;
 	return 0 if $arm->[1] eq 'after';
 	$self->accident($pair);
 	return 1;

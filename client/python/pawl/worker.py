@@ -77,6 +77,7 @@ class Worker:
         self._connection: Optional[Connection] = None
         self._is_begun = False  # the source has seen the connection
         self._was_connected = self._in_doubt = self._asleep = self._cannot_sleep = self._gave_back = False
+        self._woken = False
 
     def on(self, handler: str, function: Optional[Handler] = None) -> Any:
         """Registers a handler, also as a decorator. Its return value is the result; an exception is a failure. The
@@ -145,6 +146,7 @@ class Worker:
     def _session(self) -> Connection:
         if self._connection is None:
             self._connection, self._is_begun = self._connect(), False
+            self._connection.add_notify_handler(self._note_wake_up)
         if not self._is_begun:
             self._source.prepare(self._connection)
             if self._was_connected:
@@ -152,8 +154,12 @@ class Worker:
                 self._on_message("connected again")
                 self._add_owned(self._connection)
             self._was_connected = self._is_begun = True
-            self._asleep = self._cannot_sleep = False
+            self._asleep = self._cannot_sleep = self._woken = False
         return self._connection
+
+    def _note_wake_up(self, _notification: psycopg.Notify) -> None:
+        """The driver tells of what comes while a statement runs: then nothing is left in the socket."""
+        self._woken = True
 
     def _learn(self, rejecting: Connection) -> None:
         """Asks where the queue is; a database that is lost meanwhile does not say it."""
@@ -235,13 +241,12 @@ class Worker:
             self._cannot_sleep = not self._asleep
             if self._asleep:
                 return True  # for what came before was not notified: look once more
-        rang = self._rest(seconds, connection)
+        rang = self._woken or self._rest(seconds, connection)
         connection.pgconn.consume_input()
-        woken = False
         while connection.pgconn.notifies() is not None:
-            woken = True
-        if woken:
-            self._asleep = False
+            self._woken = True
+        if self._woken:
+            self._woken = self._asleep = False
         return rang
 
     def _sleep(self, connection: Connection) -> bool:
