@@ -14,6 +14,7 @@ import floor
 import report_text
 from pgbench import pgbench, script
 from report import Beside, at_least, at_most, table
+from report import floor as floor_row
 from server import Session, query
 
 QUICK = bool(os.environ.get("BENCH_QUICK"))
@@ -311,7 +312,13 @@ class Dag:
             at_most(f"workflows: readiness of a task among {self.history:,} steps, ms, median", 0.5, self.readiness),
         ]
         if ("off", "pg-boss") in self.rates:
-            rows.append(at_least("workflows: steps of fans, times jobs of pg-boss", 1.5, self.against("pg-boss")))
+            rows += [
+                at_least("workflows: steps of fans, times jobs of pg-boss", 1.5, self.against("pg-boss")),
+                floor_row(
+                    "the same versions, index entries and log entries by plain SQL and COPY, nothing decided",
+                    self.work.rate / self.median("off", "pg-boss"),
+                ),
+            ]
         if self.latency:
             rows += [
                 at_most("workflows: latency of four linear steps, ms, p50", 8, percentile(self.latency, 50), "{:.1f}"),
