@@ -5,6 +5,11 @@
 
 #include "pg/postgres.hpp"
 
+extern "C" {
+#include "access/genam.h"
+#include "utils/snapmgr.h"
+}
+
 namespace pawl::pg {
 
 // Keys that compare the first columns of an index for equality. Their arguments are missing.
@@ -21,6 +26,19 @@ Seen look_into(Relation table, const char* index_name, std::optional<Datum> firs
 
 // The same; if there is one, the first of these rows is then in `row`, a slot for rows of the table.
 Seen look_for_first(Relation table, const char* index_name, std::optional<Datum> first, int most, TupleTableSlot* row);
+
+// Visits the rows that the snapshot sees and for which all comparisons hold, until `visit` returns false. The index of
+// this name has the compared columns first, in this order; without it, all rows are read.
+template <typename Visit>
+void visit_rows(Relation table, const char* index_name, ScanKeyData* compared, int n, Snapshot snapshot, Visit visit) {
+    const Oid index = get_relname_relid(index_name, RelationGetNamespace(table));
+    Snapshot registered = RegisterSnapshot(snapshot);
+    SysScanDesc scan = systable_beginscan(table, index, OidIsValid(index), registered, n, compared);
+    for (HeapTuple row; HeapTupleIsValid(row = systable_getnext(scan));)
+        if (!visit(row)) break;
+    systable_endscan(scan);
+    UnregisterSnapshot(registered);
+}
 
 // Whether the table has been empty since it was last vacuumed.
 bool is_empty(Oid table);

@@ -217,6 +217,22 @@ select * from sends(results_of(:'tasks')) \gset
 select * from sends(results_of(:'tasks')) \gset
 select is(state(:'slow'), 'SUCCESS: a SUCCESS, b SUCCESS, c SUCCESS', 'and the flow ends');
 
+-- what only this transaction knows, and its snapshot does not
+begin isolation level repeatable read;
+select count(*) from pawl_saga.flows \g /dev/null
+select pawl_saga.define('{"flow": "linear", "name": "own", "children": [{"task": "a"}, {"task": "b"},
+    {"task": "c", "requires": ["x"]}]}') \g /dev/null
+select pawl_saga.start('own', '{"x": 7}') as own \gset
+select claimed() as got \gset
+select is((:'got'::jsonb)->0->'arguments', '{}'::jsonb, 'a task that is given nothing');
+select * from sends(results_of(:'got')) \gset
+select is(:'got'::text, 'execute b', 'the edges of the same transaction are found');
+select * from sends(results_of(:'tasks')) \gset
+select is((:'tasks'::jsonb)->0->'arguments', '{"x": 7}'::jsonb, 'and what tasks are given');
+select * from sends(results_of(:'tasks')) \gset
+select is(state(:'own'), 'SUCCESS: a SUCCESS, b SUCCESS, c SUCCESS', 'and the flow ends');
+rollback;
+
 -- arguments and rights
 select is((select count(*) from pawl_saga.report_and_claim('[]', 'w')), 0::bigint, 'no results and no tasks');
 select throws_ok(format('select pawl_saga.report_and_claim(%s)', a), code, null, a || ' is rejected') from (values

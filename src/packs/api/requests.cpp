@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "core/trace.hpp"
+#include "pg/index_look.hpp"
 #include "pg/row_trigger.hpp"
 #include "session/rights.hpp"
 
@@ -101,18 +102,16 @@ bool read_token(Relation table, HeapTuple row, std::string_view wanted, Token& t
 // Sees what is committed now: a token that was revoked is not valid in an older snapshot either.
 bool find_token(const Shown& shown, Token& token) {
     if (shown.kind == nullptr || shown.digest == nullptr) return false;
-    const Oid schema = get_namespace_oid(tokens.schema, false);
-    Relation table = table_open(get_relname_relid(tokens.name, schema), AccessShareLock);
+    Relation table =
+        table_open(get_relname_relid(tokens.name, get_namespace_oid(tokens.schema, false)), AccessShareLock);
     tokens.find_columns(RelationGetDescr(table), types);
-    const Oid index = get_relname_relid("tokens_digest_key", schema);
     ScanKeyData key;
     ScanKeyInit(&key, tokens.numbers[digest], BTEqualStrategyNumber, F_BYTEAEQ, PointerGetDatum(shown.digest));
-    Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-    SysScanDesc scan = systable_beginscan(table, index, OidIsValid(index), snapshot, 1, &key);
-    HeapTuple row = systable_getnext(scan);
-    const bool found = HeapTupleIsValid(row) && read_token(table, row, pg::view(shown.kind), token);
-    systable_endscan(scan);
-    UnregisterSnapshot(snapshot);
+    bool found = false;
+    pg::visit_rows(table, "tokens_digest_key", &key, 1, GetLatestSnapshot(), [&](HeapTuple row) {
+        found = read_token(table, row, pg::view(shown.kind), token);
+        return false;
+    });
     table_close(table, AccessShareLock);
     return found;
 }

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "packs/saga/exchange.hpp"
+#include "pg/index_look.hpp"
 #include "pg/row_trigger.hpp"
 #include "pg/spi.hpp"
 #include "pg/sqlstate.hpp"
@@ -35,6 +36,48 @@ constexpr RowsStatement describe = {DESCRIBE
                                     DESCRIBE "FROM (SELECT $1, $2, $3) r(flow, node, reverting)"};
 #undef DESCRIBE
 
+pg::Table<2> flows = {"pawl_saga", "flows", {"flow_uuid", "definition_uuid"}, {}};
+constexpr Oid flows_types[] = {UUIDOID, UUIDOID};
+pg::Table<2> given = {"pawl_saga", "parameters", {"definition_uuid", "node"}, {}};
+constexpr Oid given_types[] = {UUIDOID, INT4OID};
+
+Relation open_rows(pg::Table<2>& table, const Oid* types) {
+    Relation opened =
+        table_open(get_relname_relid(table.name, get_namespace_oid(table.schema, false)), AccessShareLock);
+    table.find_columns(RelationGetDescr(opened), types);
+    return opened;
+}
+
+bool has_parameters(const pg_uuid_t& definition, Datum node) {
+    Relation table = open_rows(given, given_types);
+    ScanKeyData keys[2];
+    ScanKeyInit(&keys[0], given.numbers[0], BTEqualStrategyNumber, F_UUID_EQ, UUIDPGetDatum(&definition));
+    ScanKeyInit(&keys[1], given.numbers[1], BTEqualStrategyNumber, F_INT4EQ, node);
+    bool found = false;
+    pg::visit_rows(table, "parameters_pkey", keys, 2, GetTransactionSnapshot(), [&](HeapTuple) {
+        found = true;
+        return false;
+    });
+    table_close(table, AccessShareLock);
+    return found;
+}
+
+// False if its flow is not found.
+bool has_no_parameters(Datum flow, Datum node) {
+    Relation table = open_rows(flows, flows_types);
+    ScanKeyData key;
+    ScanKeyInit(&key, flows.numbers[0], BTEqualStrategyNumber, F_UUID_EQ, flow);
+    bool none = false;
+    pg::visit_rows(table, "flows_pkey", &key, 1, GetTransactionSnapshot(), [&](HeapTuple row) {
+        bool null;
+        const Datum definition = heap_getattr(row, flows.numbers[1], RelationGetDescr(table), &null);
+        none = !null && !has_parameters(*DatumGetUUIDP(definition), node);
+        return false;
+    });
+    table_close(table, AccessShareLock);
+    return none;
+}
+
 // A column of a claimed task.
 NullableDatum column_of(const Claimed& claimed, int row, const char* name) {
     const int number = SPI_fnumber(claimed.descriptor, name);
@@ -50,10 +93,17 @@ bool is_reverted(const Claimed& claimed, int row) {
     return pg::view(DatumGetTextPP(column_of(claimed, row, "state").value)) != "RUNNING";
 }
 
-}  // namespace
+// Whether each of the tasks is to be executed, and is given nothing.
+bool are_given_nothing(const Claimed& claimed) {
+    for (int i = 0; i < claimed.n; ++i)
+        if (is_reverted(claimed, i) ||
+            !has_no_parameters(column_of(claimed, i, "flow_uuid").value, column_of(claimed, i, "node").value))
+            return false;
+    return true;
+}
 
-void answer(const Claimed& claimed, Binding& plans, ReturnSetInfo* result) {
-    if (claimed.n == 0) return;
+// What each of the tasks is given, and the failures because of which it is reverted.
+SPITupleTable* describe_all(const Claimed& claimed, Binding& plans) {
     Parameters parameters = {};
     auto add = [&](Oid type, auto value) {
         auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * claimed.n));
@@ -64,10 +114,20 @@ void answer(const Claimed& claimed, Binding& plans, ReturnSetInfo* result) {
     add(INT4OID, [&](int i) { return column_of(claimed, i, "node").value; });
     add(BOOLOID, [&](int i) { return BoolGetDatum(is_reverted(claimed, i)); });
     run_planned(plans, describe, claimed.n, parameters);
-    SPITupleTable* described = SPI_tuptable;
+    return SPI_tuptable;
+}
+
+}  // namespace
+
+void answer(const Claimed& claimed, Binding& plans, ReturnSetInfo* result) {
+    if (claimed.n == 0) return;
+    SPITupleTable* described = are_given_nothing(claimed) ? nullptr : describe_all(claimed, plans);
+    const NullableDatum nothing = {DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")), false};
+    const NullableDatum null = {static_cast<Datum>(0), true};
     for (int i = 0; i < claimed.n; ++i) {
         auto of = [&](const char* name) { return column_of(claimed, i, name); };
         auto said = [&](int number) {
+            if (described == nullptr) return number == 1 ? nothing : null;
             NullableDatum found;
             found.value = SPI_getbinval(described->vals[i], described->tupdesc, number, &found.isnull);
             return found;

@@ -3,31 +3,43 @@
 
 #include <utility>
 
+#include "pg/index_look.hpp"
+#include "pg/row_trigger.hpp"
 #include "pg/spi.hpp"
 
 namespace pawl::saga {
 
 namespace {
 
-// The statements of one direction. Parameters of the first: definitions and nodes. It returns the ordinal of each, and
-// for each node next to it its number, its kind, and whether the database examines it before it may begin.
-// Parameters of the others: flow, node, by how much it is counted down, and whether it may begin. They return flow and
-// node, and whether the node is passed in its turn, is to be examined, can be claimed. Where tasks are started, those
-// of the queue of the fifth parameter are, if they rank before the task of the other three (priority, flow and node;
-// null: all are), and their rows are returned.
-struct Statements {
-    RowsStatement next;
+enum Column { definition, from_node, to_node, from_kind, to_kind, to_careful };
+constexpr Oid types[] = {UUIDOID, INT4OID, INT4OID, TEXTOID, TEXTOID, BOOLOID};
+pg::Table<6> edges = {
+    "pawl_saga", "edges", {"definition_uuid", "from_node", "to_node", "from_kind", "to_kind", "to_careful"}, {}};
+
+// The edges that begin at a node, or those that end at it.
+struct Edges {
+    const char* index;
+    Column keys[2];  // the first columns of the index
+    Column next;
+    Column kind;
+};
+
+constexpr Edges forward_edges = {"edges_pkey", {definition, from_node}, to_node, to_kind};
+constexpr Edges backward_edges = {"edges_back", {to_node, definition}, from_node, from_kind};
+
+// How nodes are counted down in one direction. Parameters of the statements: flow, node, by how much it is counted
+// down, and whether it may begin. They return flow and node, and whether the node is passed in its turn, is to be
+// examined, can be claimed. Where tasks are started, those of the queue of the fifth parameter are, if they rank before
+// the task of the other three (priority, flow and node; null: all are), and their rows are returned.
+struct Direction {
+    Edges edges;
+    bool examines;  // careful nodes before they may begin
     RowsStatement tasks;
     RowsStatement started;
     RowsStatement retries;
     RowsStatement junctions;
 };
 
-#define PASSED(columns, this_end)                                                         \
-    "SELECT p.n, " columns                                                                \
-    " FROM unnest($1, $2) WITH ORDINALITY p(definition, node, n) JOIN pawl_saga.edges e " \
-    "ON e.definition_uuid = p.definition AND e." this_end " = p.node",                    \
-        "SELECT 1::bigint, " columns " FROM pawl_saga.edges e WHERE e.definition_uuid = $1 AND e." this_end " = $2"
 #define COUNTED_DOWN(table, what, rest)                                                                               \
     "UPDATE pawl_saga." table " x SET blockers = x.blockers - d.n" what                                               \
     " FROM unnest($1, $2, $3, $4) d(flow, node, n, begins) WHERE x.flow_uuid = d.flow AND x.node = d.node AND " rest, \
@@ -42,8 +54,9 @@ struct Statements {
     "x.intention <> 'REVERT' RETURNING x.flow_uuid, x.node, " \
     "x.blockers = 0 AND x.state IN ('SUCCESS', 'IGNORE'), x.blockers = 0 AND x.state = 'PENDING' AND NOT d.begins, "
 
-constexpr Statements forward = {
-    {PASSED("e.to_node, e.to_kind, e.to_careful", "from_node")},
+constexpr Direction forward = {
+    forward_edges,
+    true,
     {COUNTED_DOWN("tasks", ", due_at = CASE WHEN " BEGINS " THEN NULL ELSE x.due_at END",
                   PASSED_OR_EXAMINED "x.blockers = 0 AND x.state = 'PENDING' AND x.due_at IS NULL")},
     {COUNTED_DOWN("tasks",
@@ -56,8 +69,9 @@ constexpr Statements forward = {
                   "x.blockers = 0 AND x.state IN ('SUCCESS', 'IGNORE'), false, false")},
     {COUNTED_DOWN("junctions", "", "NOT x.backward RETURNING x.flow_uuid, x.node, x.blockers = 0, false, false")}};
 
-constexpr Statements backward = {
-    {PASSED("e.from_node, e.from_kind, false", "to_node")},
+constexpr Direction backward = {
+    backward_edges,
+    false,
     {COUNTED_DOWN("tasks",
                   ", due_at = CASE WHEN x.blockers = d.n AND d.begins AND (x.state = 'SUCCESS' OR x.state = 'FAILURE' "
                   "AND pawl_saga._is_decided(x.flow_uuid, x.node)) THEN NULL ELSE x.due_at END",
@@ -74,7 +88,6 @@ constexpr Statements backward = {
 #undef IS_NEXT
 #undef BEGINS
 #undef COUNTED_DOWN
-#undef PASSED
 
 enum class Kind { task, retry, junction };
 
@@ -87,10 +100,7 @@ struct Next {
     bool begins;   // it begins when nothing blocks it any more, without being examined
 };
 
-struct NextNodes {
-    Next* items;
-    int n;
-};
+using NextNodes = List<Next>;
 
 Kind kind_of(std::string_view kind) {
     if (kind == "task") return Kind::task;
@@ -106,41 +116,51 @@ int by_flow_and_number(const void* left, const void* right) {
 
 class Counting {
 public:
-    Counting(const Statements& statements, const Flows& flows, Binding& plans, Intent& intent, Nodes& ready,
+    Counting(const Direction& direction, const Flows& flows, Binding& plans, Intent& intent, Nodes& ready,
              Starting* starting)
-        : statements_(statements), flows_(flows), plans_(plans), intent_(intent), ready_(ready), starting_(starting) {}
+        : direction_(direction), flows_(flows), plans_(plans), intent_(intent), ready_(ready), starting_(starting) {}
 
     void pass(Nodes passed) {
         while (passed.n > 0) {
-            const NextNodes next = next_to(passed);
+            const NextNodes next = merged(next_to(passed));
             passed.n = 0;
-            count("tasks", statements_.tasks, Kind::task, next, passed);
-            count("junctions", statements_.junctions, Kind::junction, next, passed);
-            count("retries", statements_.retries, Kind::retry, next, passed);
+            count("tasks", direction_.tasks, Kind::task, next, passed);
+            count("junctions", direction_.junctions, Kind::junction, next, passed);
+            count("retries", direction_.retries, Kind::retry, next, passed);
         }
     }
 
 private:
     NextNodes next_to(const Nodes& passed) {
-        auto* definitions = static_cast<Datum*>(palloc(sizeof(Datum) * passed.n));
-        auto* numbers = static_cast<Datum*>(palloc(sizeof(Datum) * passed.n));
+        Relation table = table_open(relation_of(edges.name), AccessShareLock);
+        edges.find_columns(RelationGetDescr(table), types);
+        NextNodes next = {};
         for (int i = 0; i < passed.n; ++i) {
-            definitions[i] = UUIDPGetDatum(&passed.items[i].flow->definition);
-            numbers[i] = Int32GetDatum(passed.items[i].number);
+            ScanKeyData keys[2];
+            for (int k = 0; k < 2; ++k) compare(keys[k], direction_.edges.keys[k], passed.items[i]);
+            pg::visit_rows(table, direction_.edges.index, keys, 2, GetTransactionSnapshot(), [&](HeapTuple edge) {
+                next.add(next_over(edge, RelationGetDescr(table), passed.items[i].flow));
+                return true;
+            });
         }
-        Parameters parameters = {};
-        parameters.add_column(UUIDOID, definitions, passed.n);
-        parameters.add_column(INT4OID, numbers, passed.n);
-        const int n = static_cast<int>(run_planned(plans_, statements_.next, passed.n, parameters));
-        SPITupleTable* found = SPI_tuptable;
-        NextNodes next = {static_cast<Next*>(palloc(sizeof(Next) * Max(n, 1))), n};
-        for (int i = 0; i < n; ++i) {
-            Flow* flow = passed.items[DatumGetInt64(pg::value_of(found, i, 1)) - 1].flow;
-            next.items[i] = {flow, DatumGetInt32(pg::value_of(found, i, 2)),
-                             kind_of(pg::view(DatumGetTextPP(pg::value_of(found, i, 3)))), 1,
-                             flow->begins && !DatumGetBool(pg::value_of(found, i, 4))};
-        }
-        return merged(next);
+        table_close(table, AccessShareLock);
+        return next;
+    }
+
+    static void compare(ScanKeyData& key, Column column, const Node& node) {
+        const bool with_definition = column == definition;
+        ScanKeyInit(&key, edges.numbers[column], BTEqualStrategyNumber, with_definition ? F_UUID_EQ : F_INT4EQ,
+                    with_definition ? UUIDPGetDatum(&node.flow->definition) : Int32GetDatum(node.number));
+    }
+
+    Next next_over(HeapTuple edge, TupleDesc descriptor, Flow* flow) const {
+        auto of = [&](Column column) {
+            bool null;
+            return heap_getattr(edge, edges.numbers[column], descriptor, &null);
+        };
+        const bool examined = direction_.examines && DatumGetBool(of(to_careful));
+        return {flow, DatumGetInt32(of(direction_.edges.next)),
+                kind_of(pg::view(DatumGetTextPP(of(direction_.edges.kind)))), 1, flow->begins && !examined};
     }
 
     static NextNodes merged(NextNodes next) {
@@ -152,7 +172,8 @@ private:
             else
                 next.items[kept++] = next.items[i];
         }
-        return {next.items, kept};
+        next.n = kept;
+        return next;
     }
 
     // The nodes of one kind, as parameters. Returns how many there are.
@@ -183,23 +204,23 @@ private:
         const int asked = add_parameters(next, kind, parameters);
         if (asked == 0) return;
         intent_.root = kind == Kind::junction ? InvalidOid : relation_of(table);
-        const bool starts = kind == Kind::task && statements_.started.one != nullptr && starting_ != nullptr &&
-                            asked <= starting_->room;
+        const bool starts =
+            kind == Kind::task && direction_.started.one != nullptr && starting_ != nullptr && asked <= starting_->room;
         const int n =
             starts ? start(asked, parameters) : static_cast<int>(run_planned(plans_, statement, asked, parameters));
         SPITupleTable* counted = SPI_tuptable;
         for (int i = 0; i < n; ++i) {
             Flow* flow = flows_.find(*DatumGetUUIDP(pg::value_of(counted, i, 1)));
             const int32 number = DatumGetInt32(pg::value_of(counted, i, 2));
-            if (DatumGetBool(pg::value_of(counted, i, 3))) passed.add(flow, number);
-            if (DatumGetBool(pg::value_of(counted, i, 4))) ready_.add(flow, number);
+            if (DatumGetBool(pg::value_of(counted, i, 3))) passed.add({flow, number});
+            if (DatumGetBool(pg::value_of(counted, i, 4))) ready_.add({flow, number});
             const bool claimable = DatumGetBool(pg::value_of(counted, i, 5));
             const bool started = starts && add_started(counted, i);
             if (claimable || started) flow->began = true;
             if (claimable) note_missed();
         }
         for (int i = 0; kind == Kind::retry && i < next.n; ++i)
-            if (next.items[i].kind == kind) ready_.add(next.items[i].flow, next.items[i].number);
+            if (next.items[i].kind == kind) ready_.add({next.items[i].flow, next.items[i].number});
     }
 
     // Counts tasks down, and starts those that nothing blocks any more, and that rank first, for the worker.
@@ -212,7 +233,7 @@ private:
         parameters.add(INT4OID, none ? 0 : Int32GetDatum(waiting->node), none);
         intent_.processor = starting_->worker;
         intent_.lease = starting_->lease;
-        const int n = static_cast<int>(run_planned(plans_, statements_.started, asked, parameters));
+        const int n = static_cast<int>(run_planned(plans_, direction_.started, asked, parameters));
         intent_.processor = nullptr;
         intent_.lease = nullptr;
         return n;
@@ -236,14 +257,14 @@ private:
     void note_missed() {
         if (starting_ == nullptr) return;
         starting_->missed = true;
-        starting_->decided |= statements_.started.one == nullptr;
+        starting_->decided |= direction_.started.one == nullptr;
     }
 
     static Oid relation_of(const char* table) {
         return get_relname_relid(table, get_namespace_oid("pawl_saga", false));
     }
 
-    const Statements& statements_;
+    const Direction& direction_;
     const Flows& flows_;
     Binding& plans_;
     Intent& intent_;
@@ -261,16 +282,6 @@ Starting* take_starting() noexcept {
 
 void note_starting(Starting* starting) noexcept {
     noted_starting = starting;
-}
-
-void Nodes::add(Flow* flow, int32 number) {
-    if (n == room) {
-        room = room == 0 ? 8 : 2 * room;
-        const Size size = static_cast<Size>(room) * sizeof(Node);
-        items = static_cast<Node*>(items == nullptr ? MemoryContextAllocHuge(CurrentMemoryContext, size)
-                                                    : repalloc_huge(items, size));
-    }
-    items[n++] = {flow, number};
 }
 
 void pass(Way way, Nodes passed, const Flows& flows, Binding& plans, Intent& intent, Nodes& ready, Starting* starting) {

@@ -12,13 +12,25 @@ struct Node {
     int32 number;
 };
 
-struct Nodes {
-    Node* items;
+// Grows in the memory context of its first item.
+template <typename Item>
+struct List {
+    Item* items;
     int n;
     int room;
 
-    void add(Flow* flow, int32 number);
+    void add(const Item& item) {
+        if (n == room) {
+            room = room == 0 ? 8 : 2 * room;
+            const Size size = static_cast<Size>(room) * sizeof(Item);
+            items = static_cast<Item*>(items == nullptr ? MemoryContextAllocHuge(CurrentMemoryContext, size)
+                                                        : repalloc_huge(items, size));
+        }
+        items[n++] = item;
+    }
 };
+
+using Nodes = List<Node>;
 
 // Forward, a node waits for those directly before it; backward, for those directly behind it.
 enum class Way { forward, backward };

@@ -169,7 +169,7 @@ private:
         for (int i = 0; i < ended_.n; ++i) {
             const Atom& atom = ended_.atoms[i];
             Flow* flow = flows_.find(atom.flow);
-            if (flow != nullptr && flow->open && condition(atom)) nodes.add(flow, atom.node);
+            if (flow != nullptr && flow->open && condition(atom)) nodes.add({flow, atom.node});
         }
         return nodes;
     }
