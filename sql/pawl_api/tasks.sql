@@ -2,19 +2,20 @@
 
 -- What answers show of tasks and of steps. The planner merges these queries into those that read them, as it does with
 -- views; but a view could not be made before the pack is installed.
-CREATE FUNCTION pawl_api._tasks() RETURNS TABLE (task_uuid uuid, template_uuid uuid, namespace text, name text,
-    version text, state text, priority integer, identity_key text, correlation_id uuid, steps json,
-    created_at timestamptz, entered_at timestamptz, deadline_at timestamptz, completed_at timestamptz, error jsonb)
+CREATE FUNCTION pawl_api._tasks(with_context boolean) RETURNS TABLE (task_uuid uuid, template_uuid uuid,
+    namespace text, name text, version text, state text, priority integer, identity_key text, correlation_id uuid,
+    steps json, created_at timestamptz, entered_at timestamptz, deadline_at timestamptz, completed_at timestamptz,
+    error jsonb, context jsonb)
 LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS $function$
 SELECT t.task_uuid, t.template_uuid, t.namespace, t.name, t.version, t.state, t.priority, t.identity_key,
        t.correlation_id, pg_catalog.json_build_object('total', t.steps_total, 'blocked', t.steps_blocked,
            'ready', t.steps_ready, 'in_flight', t.steps_in_flight, 'waiting', t.steps_waiting,
            'failed', t.steps_failed, 'satisfied', t.steps_satisfied, 'cancelled', t.steps_cancelled),
-       t.created_at, t.entered_at, t.deadline_at, t.completed_at, t.error
+       t.created_at, t.entered_at, t.deadline_at, t.completed_at, t.error, CASE WHEN with_context THEN t.context END
   FROM pawl_dag.tasks t
 $function$;
-COMMENT ON FUNCTION pawl_api._tasks() IS 'internal: the tasks as lists show them';
+COMMENT ON FUNCTION pawl_api._tasks(boolean) IS 'internal: the tasks, of which lists do not show the context';
 
 CREATE FUNCTION pawl_api._steps() RETURNS TABLE (step_uuid uuid, task_uuid uuid, name text, state text, handler text,
     level integer, attempts integer, max_attempts integer, retryable boolean, permanent boolean, optional boolean,
@@ -41,7 +42,7 @@ DECLARE
     items jsonb;
 BEGIN
     SELECT x.* INTO found_ones FROM pawl_api._find_tasks(q, before, page, enough) x;
-    SELECT jsonb_agg(to_jsonb(t) ORDER BY t.task_uuid DESC) INTO items FROM pawl_api._tasks() t
+    SELECT jsonb_agg(to_jsonb(t) - 'context' ORDER BY t.task_uuid DESC) INTO items FROM pawl_api._tasks(false) t
         WHERE t.task_uuid = ANY (found_ones.ids);
     RETURN pawl_api._filtered_page(items, page, '{task_uuid}',
         string_to_array(found_ones.looked_until::text, ','));
@@ -68,12 +69,12 @@ DECLARE
 BEGIN
     PERFORM pawl_api._need('pawl_dag');
     SELECT row_to_json(x) INTO answer FROM (
-        SELECT t.*, d.context,
-               (SELECT coalesce(json_agg(s ORDER BY s.level, s.name), '[]') FROM pawl_api._steps() s
-                 WHERE s.task_uuid = task) AS workflow_steps,
-               (SELECT coalesce(json_agg(ARRAY[e.parent_uuid, e.child_uuid]), '[]') FROM pawl_dag.edges e
-                 WHERE e.task_uuid = task) AS edges
-          FROM pawl_api._tasks() t JOIN pawl_dag.tasks d USING (task_uuid) WHERE t.task_uuid = task) x;
+        SELECT t.*,
+               ARRAY(SELECT row_to_json(s) FROM pawl_api._steps() s WHERE s.task_uuid = task
+                      ORDER BY s.level, s.name) AS workflow_steps,
+               ARRAY(SELECT ARRAY[e.parent_uuid, e.child_uuid] FROM pawl_dag.edges e
+                      WHERE e.task_uuid = task) AS edges
+          FROM pawl_api._tasks(true) t WHERE t.task_uuid = task) x;
     IF answer IS NULL THEN
         PERFORM pawl.raise('P0002', format('there is no task %s', task));
     END IF;
