@@ -61,7 +61,7 @@ bool is_skipped(const Settings& settings, const std::string& name) {
 
 std::vector<Duty> scheduling_duties(pqxx::connection& connection, const Settings& settings) {
     std::vector<Duty> duties;
-    // first, because workers wait for it; leases and timers have waited already
+    // first, because work depends on it; leases and timers have waited already
     if (there_is(connection, "pawl_dag.orchestrate(integer)"))
         duties.push_back(
             {.name = "orchestrate", .statement = "SELECT tasks, NULL FROM pawl_dag.orchestrate($1::integer)"});

@@ -184,12 +184,13 @@ std::vector<std::string> Lane::relations() const {
     return names.empty() ? std::vector<std::string>{""} : names;
 }
 
-// Leases and timers wait a moment longer: workers that the same event woke need the processors, and others follow.
+// Scheduling waits a moment longer: workers that the same event woke do what they can themselves, or need the
+// processors, and more events follow.
 void Lane::make_all_due() {
-    const auto now = Clock::now();
+    const auto when =
+        Clock::now() + (kind_ == Kind::scheduling ? settings_.shortest_poll : std::chrono::milliseconds(0));
     for (Entry& entry : entries_)
-        if (!entry.duty.once)
-            entry.due = std::min(entry.due, entry.duty.oid.empty() ? now : now + settings_.shortest_poll);
+        if (!entry.duty.once) entry.due = std::min(entry.due, when);
 }
 
 void Lane::lost(const std::string& why) {

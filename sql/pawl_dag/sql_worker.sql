@@ -82,19 +82,27 @@ batch: how many steps at most, 1 to 10000; default 1. Returns done: how many ran
 Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator.
 Example: SELECT pawl_dag.run_sql_steps(10)';
 
--- Claims the next step; its lease is that of any worker, so it expires if the session ends.
-CREATE FUNCTION pawl_dag._take_sql_step(worker text, lease interval) RETURNS jsonb
+-- Claims the next step; its lease is that of any worker, so it expires if the session ends. If none is left after
+-- others were run, what they have released is enqueued first. A session that has run none leaves that to others.
+CREATE FUNCTION pawl_dag._take_sql_step(worker text, lease interval, before jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.token = ''
 AS $function$
+DECLARE
+    step jsonb;
 BEGIN
-    RETURN (SELECT jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'token', c.token)
-      FROM pawl.claim(NULL::pawl_dag.steps, 'Start', worker, lease, 1, 'sql:') c);
+    FOR look IN 1 .. 2 LOOP
+        SELECT jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'token', c.token) INTO step
+          FROM pawl.claim(NULL::pawl_dag.steps, 'Start', worker, lease, 1, 'sql:') c;
+        EXIT WHEN step IS NOT NULL OR before IS NULL OR look = 2
+            OR (SELECT o.tasks FROM pawl_dag.orchestrate() o) = 0;
+    END LOOP;
+    RETURN step;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._take_sql_step(text, interval) IS
-'internal: the keys of the next step that is a SQL function, or null';
+COMMENT ON FUNCTION pawl_dag._take_sql_step(text, interval, jsonb) IS
+'internal: the keys of the next step that is a SQL function, or null; before: the step that was run before it';
 
 CREATE FUNCTION pawl_dag._run_taken_step(step jsonb, worker text) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -158,15 +166,15 @@ BEGIN
     -- it commits, so it can set nothing for its whole run
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     PERFORM pawl.check_batch(batch, 10000), pawl.check_lease(lease);
-    CALL pawl.claim_and_run('SELECT pawl_dag._take_sql_step($1, $2)', 'SELECT pawl_dag._run_taken_step($1, $2)',
+    CALL pawl.claim_and_run('SELECT pawl_dag._take_sql_step($1, $2, $4)', 'SELECT pawl_dag._run_taken_step($1, $2)',
         'SELECT pawl_dag._step_raised($1, $2, $3, $4)', pawl.uuid_v7()::text, lease, batch, done);
 END
 $function$;
 COMMENT ON PROCEDURE pawl_dag.work_sql_steps(integer, interval, integer) IS
-'Procedure, a duty: runs the steps that pawl_dag.run_sql_steps runs, each in a transaction of its own, as many as
-start within 100 ms. Each is claimed in an earlier transaction, so a function that exceeds statement_timeout or
-ends its session has used an attempt. If a report raises an error, the step fails with a warning; if the error is
-transient, the step waits until its lease expires.
+'Procedure, a duty: runs the steps that pawl_dag.run_sql_steps runs, and those that they release, each in a
+transaction of its own, as many as start within 100 ms. Each is claimed in an earlier transaction, so a function that
+exceeds statement_timeout or ends its session has used an attempt. If a report raises an error, the step fails with a
+warning; if the error is transient, the step waits until its lease expires.
 batch: how many steps at most, 1 to 10000; default 100. lease: default 60 s. Returns done: how many ran.
 Errors: 2D000 inside a transaction; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator.
 Example: CALL pawl_dag.work_sql_steps(10)';

@@ -29,7 +29,6 @@ for my $language (sort keys %worker)
 	$proxy->release;
 	ok(wait_until(sub { $proxy->fired == 2 }, 'the claim'), 'and looks once more');
 	$node->safe_psql('postgres', "select pawl_dag.start_task('one', identity_key => '$language')");
-	$node->safe_psql('postgres', 'select pawl_dag.orchestrate(10)');
 	ok(wait_until(sub { $proxy->fired == 3 }, 'the notification'), 'a notification comes before the answer is read');
 	my $began = time;
 	$proxy->release;

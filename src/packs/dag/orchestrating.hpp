@@ -12,4 +12,8 @@ bool is_at_work();
 // The rest of what the running function does is none of an orchestrator's.
 void stop_orchestrating() noexcept;
 
+// Tasks have something to do that this transaction leaves to others. When it commits it wakes the sessions that wait
+// for steps, because workers move tasks on as they claim, and those that wait for events, as pawld does. Ereports.
+void leave_to_others();
+
 }  // namespace pawl::dag

@@ -1,6 +1,7 @@
 // May throw and may ereport. Whether an orchestrator, or a start of tasks, runs in this session. It does itself what
 // follows from its statements, and writes only what fits, so the triggers that do and check this for all others skip
 // them. This is kept in variables and not in a setting, which any session could set.
+#include "events/wake.hpp"
 #include "packs/dag/exchange.hpp"
 #include "packs/dag/orchestrating.hpp"
 #include "packs/dag/turn.hpp"
@@ -49,6 +50,11 @@ bool dag::is_at_work() {
 
 void dag::stop_orchestrating() noexcept {
     orchestrator_depth = -1;
+}
+
+void dag::leave_to_others() {
+    note_wake(get_relname_relid("steps", get_namespace_oid("pawl_dag", false)));
+    note_wake(events_channel);
 }
 
 PAWL_FUNCTION(pawl_dag_orchestrating) {
@@ -127,7 +133,10 @@ PAWL_FUNCTION(pawl_dag_turning_apart) {
 
 PAWL_FUNCTION(pawl_dag_start_tasks) {
     const pg::NotedDepth at_work(orchestrator_depth);
-    return pg::call([&] { return pg::call_inner(fcinfo, "pawl_dag", "_insert_tasks"); });
+    return pg::call([&] {
+        dag::leave_to_others();
+        return pg::call_inner(fcinfo, "pawl_dag", "_insert_tasks");
+    });
 }
 
 }  // namespace pawl

@@ -83,8 +83,13 @@ bool means_more(const TaskUpdate& task) {
             task.is("blocked_by_failures") || task.was("error") || task.was("blocked_by_failures"));
 }
 
+bool is_to_be_evaluated(const TaskUpdate& task) {
+    return !task.old_flag(TaskColumn::evaluate) && DatumGetBool(task.value(TaskColumn::evaluate));
+}
+
 HeapTuple check_task(const TaskUpdate& task, HeapTuple row, bool orchestrated) {
     if (!orchestrated && writes_kept(task)) task.fire("_task_by_sql");
+    if (!orchestrated && is_to_be_evaluated(task)) dag::leave_to_others();
     if (needs_condition(task)) task.fire("_needs_condition");
     if (is_operators(task)) task.fire("_operators_only");
     return moves_times(task, orchestrated) ? task.fire("_task_entered") : row;
@@ -153,6 +158,7 @@ HeapTuple entered(const StepUpdate& step, HeapTuple row, TupleDesc descriptor) {
 HeapTuple check_step(const StepUpdate& step, HeapTuple row, TupleDesc descriptor, bool orchestrated) {
     if (is_work_of_sql(step) && !runs_sql()) step.fire("_sql_step_by_sql");
     if (!orchestrated && writes_kept(step)) step.fire("_step_by_sql");
+    if (!orchestrated && is_reported(step)) dag::leave_to_others();
     if (needs_condition(step)) step.fire("_needs_condition");
     if (!orchestrated && is_enqueued(step)) step.fire("_enqueued_by_sql");
     if (is_operators(step) && !(orchestrated && completes_by_report(step))) step.fire("_operators_only");
