@@ -61,6 +61,8 @@ BEGIN
       FROM pawl_saga.questions x WHERE x.flow_uuid = flow
     ON CONFLICT ON CONSTRAINT questions_pkey DO UPDATE SET place = excluded.place, failure = excluded.failure
      WHERE q.failure IS DISTINCT FROM excluded.failure;
+    -- a question is no state change, and those that ask it wait for tasks
+    PERFORM pawl.wake('pawl_saga.tasks');
     RETURN true;
 END
 $function$;

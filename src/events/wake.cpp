@@ -170,9 +170,7 @@ PAWL_FUNCTION(pawl_channel) {
     return pg::call([&] { return PointerGetDatum(cstring_to_text(channel_name(channel).text)); });
 }
 
-// For work that only SQL knows of: a queue that is resumed.
 PAWL_FUNCTION(pawl_wake) {
-    pg::require(fcinfo, 0, "relation");
     const Oid channel = find_channel(fcinfo, false);
     pg::call([&] { note_wake(channel); });
     PG_RETURN_VOID();

@@ -105,8 +105,13 @@ update jobs set due = now() - interval '1 s' where id in (19, 26);
 reset session_replication_role;
 select is((select done from pawl.fire_due('jobs')), 2::bigint, 'timers that are due fire');
 select is(heard(), 'jobs 1', 'a state change wakes the session that waits for the table');
-select pawl._wake('jobs') \g /dev/null
-select is(heard(), 'jobs 1', 'pawl._wake wakes the waiting session');
+select pawl.wake('jobs') \g /dev/null
+select is(heard(), 'jobs 1', 'pawl.wake wakes the waiting session');
+begin; select pawl.wake('jobs') \g /dev/null
+rollback;
+select is(heard(), 'none', 'but not if it is rolled back');
+select throws_ok($$select pawl.wake('loose')$$, '42704', null, 'no lifecycle, no waiters');
+select throws_ok($$select pawl.wake(0)$$, '42P01', null, 'wake rejects an OID that is no relation');
 select pawl.pause('jobs') \g /dev/null
 select is(heard(), 'none', 'a pause causes no wake-up');
 select pawl.resume('jobs') \g /dev/null
@@ -120,6 +125,8 @@ select is(heard(), 'none', 'a session that no longer waits is not notified');
 select waiter('pawl.sleep()') \g /dev/null
 insert into jobs values (31);
 select is(heard(), 'pawl_events 1', 'the channel of the outbox');
+select pawl.wake() \g /dev/null
+select is(heard(), 'pawl_events 1', 'pawl.wake without a table wakes those that wait for events');
 begin; insert into jobs values (32); insert into others values (2); delete from others where id = 1; commit;
 select is(heard(), 'pawl_events 1', 'once a transaction');
 insert into deaf values (1);

@@ -28,6 +28,11 @@ relation: the table; null (default): the outbox.
 Errors: 42704 no binding; 42P01 no such table. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
 Example: SELECT pawl.awake(''jobs'')';
 
-CREATE FUNCTION pawl._wake(relation regclass) RETURNS void
+CREATE FUNCTION pawl.wake(relation regclass DEFAULT NULL) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_wake';
-COMMENT ON FUNCTION pawl._wake(regclass) IS 'internal: wakes the waiters of a table when the transaction commits';
+COMMENT ON FUNCTION pawl.wake(regclass) IS
+'Wakes the sessions that wait for work in a table, or for events, when the transaction commits: for work that no
+state change announces, such as a row that a claim left out by a condition of its own.
+relation: the table; null (default): the outbox.
+Errors: 42704 no binding; 42P01 no such table. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT pawl.wake(''jobs'')';

@@ -279,7 +279,7 @@ BEGIN
         ON CONFLICT ON CONSTRAINT placement_kind_namespace_key DO UPDATE SET database = excluded.database,
             placed_at = clock_timestamp();
     DELETE FROM pawl.transit x WHERE x.move = arrive.move;
-    PERFORM pawl._wake(b.relation) FROM pawl.binding b JOIN pawl.placed_table p ON p.relation = b.relation
+    PERFORM pawl.wake(b.relation) FROM pawl.binding b JOIN pawl.placed_table p ON p.relation = b.relation
       WHERE p.kind = arrived.kind AND p.role <> 'shared' AND b.wake;
     arrived.receipt := NULL;
     RETURN arrived;
@@ -342,7 +342,7 @@ BEGIN
     DELETE FROM pawl.transit x WHERE x.move = return_departed.move;
     UPDATE pawl.placement p SET database = d.name, placed_at = clock_timestamp() FROM pawl.database d
      WHERE d.is_here AND p.kind = moving.kind AND p.namespace = moving.namespace;
-    PERFORM pawl._wake(b.relation) FROM pawl.binding b JOIN pawl.placed_table p ON p.relation = b.relation
+    PERFORM pawl.wake(b.relation) FROM pawl.binding b JOIN pawl.placed_table p ON p.relation = b.relation
       WHERE p.kind = moving.kind AND p.role <> 'shared' AND b.wake;
 END
 $function$;

@@ -48,7 +48,7 @@ BEGIN
     DELETE FROM pawl.paused p
      WHERE p.relation = NEW.relation AND p.state_column = NEW.state_column AND p.queue IS NOT DISTINCT FROM NEW.queue;
     IF NEW.until <= clock_timestamp() THEN
-        PERFORM pawl._wake(b.relation) FROM pawl.binding b WHERE b.relation = NEW.relation AND b.wake LIMIT 1;
+        PERFORM pawl.wake(b.relation) FROM pawl.binding b WHERE b.relation = NEW.relation AND b.wake LIMIT 1;
         RETURN NULL;
     END IF;
     RETURN NEW;
