@@ -217,6 +217,10 @@ void scan_pruned_log(Oid log, RowVisitor visit, void* argument) {
     scan("pruned_log", std::array{of_relation("log", log)}, visit, argument);
 }
 
+void scan_audit_of(Oid log, RowVisitor visit, void* argument) {
+    scan("audit_binding", std::array{of_relation("log", log)}, visit, argument);
+}
+
 void scan_bindings(RowVisitor visit, void* argument) {
     scan_all("binding", visit, argument);
 }

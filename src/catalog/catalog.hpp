@@ -46,6 +46,7 @@ void scan_bindings_of(Oid relation, RowVisitor visit, void* argument);
 void scan_bindings(RowVisitor visit, void* argument);
 void scan_all(const char* table, RowVisitor visit, void* argument);  // every row of pawl.<table>
 void scan_pruned_log(Oid log, RowVisitor visit, void* argument);
+void scan_audit_of(Oid log, RowVisitor visit, void* argument);
 void scan_versions(const char* machine, RowVisitor visit, void* argument);  // pawl.machine
 void scan_machine(const char* table, const char* machine, int version, RowVisitor visit, void* argument);
 

@@ -13,6 +13,7 @@
 #include "session/context.hpp"
 
 extern "C" {
+#include "catalog/partition.h"
 #include "catalog/pg_authid.h"
 #include "utils/tuplestore.h"
 }
@@ -23,8 +24,8 @@ namespace {
 
 using pg::view;
 
-// The audit of a log, with the statement that writes it. It holds the names that tables and columns had when it was
-// loaded.
+// The audit of a log: what its row in the catalog says, and, once there is a result to write, how. The statement holds
+// the names that tables and columns had when it was made.
 struct Audit {
     Audit* next;
     MemoryContext context;
@@ -36,9 +37,9 @@ struct Audit {
     AuditedStates failures;
     AuditedStates owned;
     AuditColumns columns;  // no keys: rows are written by the statement
-    char* statement;
-    SPIPlanPtr plan;  // made when there is first something to write
-    int users;        // triggers may nest
+    char* statement;       // null until it is prepared for writing
+    SPIPlanPtr plan;
+    int users;  // triggers may nest
     bool stale;
 };
 
@@ -108,48 +109,66 @@ int numbers_column(const char* name, AttrNumber* numbers) {
     return n;
 }
 
-struct Load {
-    Oid table;  // of the trigger
-    Audit* audit;
-    bool unbound;  // pawl.enable_log is taking the log up again, and restores the audit when it is done
-};
-
-// Reads with a new snapshot: the transaction's own may be older than the audit.
-void load(void* argument) {
-    auto* job = static_cast<Load*>(argument);
+// Reads with a new snapshot: the transaction's own may be older than the audit. Leaves the statement null while the log
+// belongs to no binding: pawl.enable_log is taking it up again, and restores the audit when it is done.
+void prepare(void* argument) {
+    auto* audit = static_cast<Audit*>(argument);
     Oid type = OIDOID;
-    Datum log = ObjectIdGetDatum(job->table);
+    Datum log = ObjectIdGetDatum(audit->trigger_table);
     PushActiveSnapshot(GetLatestSnapshot());
     SPI_connect();
-    if (SPI_execute_with_args("SELECT * FROM pawl._audit_plan($1)", 1, &type, &log, nullptr, true, 1) != SPI_OK_SELECT)
+    if (SPI_execute_with_args("SELECT * FROM pawl._audit_plan($1)", 1, &type, &log, nullptr, true, 1) !=
+            SPI_OK_SELECT ||
+        SPI_processed != 1)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not read pawl.audit_binding")));
-    bool null = true;
-    if (SPI_processed == 1) column("audit", &null);
-    const bool known = !null;
-    if (known) column("statement", &null);
-    job->unbound = known && null;
-    if (known && !null) {
-        MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "pawl audit", ALLOCSET_SMALL_SIZES);
-        auto* audit = static_cast<Audit*>(MemoryContextAllocZero(memory, sizeof(Audit)));
-        audit->context = memory;
-        audit->trigger_table = job->table;
+    bool null;
+    const Datum statement = column("statement", &null);
+    if (!null) {
         audit->log = DatumGetObjectId(column("log", &null));
-        audit->statement = MemoryContextStrdup(memory, TextDatumGetCString(column("statement", &null)));
         audit->table = DatumGetObjectId(column("audit", &null));
         audit->relation = DatumGetObjectId(column("relation", &null));
-        audit->successes = states_column("success_states", memory);
-        audit->failures = states_column("failure_states", memory);
-        audit->owned = states_column("owned_states", memory);
+        audit->owned = states_column("owned_states", audit->context);
         audit->columns.nkeys = numbers_column("log_keys", audit->columns.log_keys);
         numbers_column("audit_keys", audit->columns.audit_keys);
-        MemoryContextSetParent(memory, TopMemoryContext);
-        job->audit = audit;
+        audit->statement = MemoryContextStrdup(audit->context, TextDatumGetCString(statement));
     }
     SPI_finish();
     PopActiveSnapshot();
 }
 
-// Null while the log belongs to no binding.
+AuditedStates states_of(const CatalogRow& row, const char* column) {
+    AuditedStates states = {};
+    char** names = row.strings(column, &states.n);
+    states.names = static_cast<Datum*>(palloc(sizeof(Datum) * Max(states.n, 1)));
+    for (int i = 0; i < states.n; ++i) states.names[i] = CStringGetTextDatum(names[i]);
+    return states;
+}
+
+void read_row(const CatalogRow& row, void* argument) {
+    auto** found = static_cast<Audit**>(argument);
+    MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "pawl audit", ALLOCSET_SMALL_SIZES);
+    MemoryContext caller = MemoryContextSwitchTo(memory);
+    auto* audit = static_cast<Audit*>(palloc0(sizeof(Audit)));
+    audit->context = memory;
+    audit->log = row.oid("log");
+    audit->table = row.oid("audit");
+    audit->relation = row.oid("relation");
+    audit->successes = states_of(row, "success_states");
+    audit->failures = states_of(row, "failure_states");
+    MemoryContextSwitchTo(caller);
+    *found = audit;
+}
+
+// The row of a log, or of the partitioned log that it belongs to; null: there is none.
+Audit* read_audit(Relation log) {
+    Audit* found = nullptr;
+    List* tables = log->rd_rel->relispartition ? get_partition_ancestors(RelationGetRelid(log)) : NIL;
+    tables = lcons_oid(RelationGetRelid(log), tables);
+    for (int i = 0; i < list_length(tables) && found == nullptr; ++i)
+        scan_audit_of(list_nth_oid(tables, i), read_row, &found);
+    return found;
+}
+
 Audit* find_audit(Relation log) {
     for (Audit** link = &audits; *link != nullptr; link = &(*link)->next) {
         if ((*link)->trigger_table != RelationGetRelid(log)) continue;
@@ -160,17 +179,17 @@ Audit* find_audit(Relation log) {
     free_dropped();
     audit_bindings = catalog_table("audit_binding");
     bindings = catalog_table("binding");
-    Load job = {RelationGetRelid(log), nullptr, false};
-    with_rights_of(BOOTSTRAP_SUPERUSERID, load, &job);
-    if (job.unbound) return nullptr;
-    if (job.audit == nullptr)
+    Audit* audit = read_audit(log);
+    if (audit == nullptr)
         ereport(ERROR,
                 (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                  errmsg("log \"%s\" has an audit trigger, but no audit", RelationGetRelationName(log)),
                  errdetail("pawl.audit_binding has no row for this log."), errhint("SELECT * FROM pawl.health();")));
-    job.audit->next = audits;
-    audits = job.audit;
-    return job.audit;
+    audit->trigger_table = RelationGetRelid(log);
+    MemoryContextSetParent(audit->context, TopMemoryContext);
+    audit->next = audits;
+    audits = audit;
+    return audit;
 }
 
 [[noreturn]] void reject_time(JsonbValue value) {
@@ -263,11 +282,15 @@ void audit_results(TriggerData* trigger) {
     // On a subscriber, the publisher wrote the audit and replicates it if the audit table is published.
     if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && !entry_buffer_is_writing()) return;
     Audit* audit = find_audit(trigger->tg_relation);
-    if (audit == nullptr || !has_results(*audit, trigger)) return;
+    if (!has_results(*audit, trigger)) return;
     Writing writing = {audit, trigger};
     ++audit->users;
     PG_TRY();
-    { with_write_access(owner_of(audit->table), audit->table, InvalidOid, write_results, &writing); }
+    {
+        if (audit->statement == nullptr) with_rights_of(BOOTSTRAP_SUPERUSERID, prepare, audit);
+        if (audit->statement != nullptr)
+            with_write_access(owner_of(audit->table), audit->table, InvalidOid, write_results, &writing);
+    }
     PG_FINALLY();
     { --audit->users; }
     PG_END_TRY();
