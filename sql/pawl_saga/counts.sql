@@ -77,17 +77,17 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._recount(uuid) IS
 'internal: counts what blocks each node of a flow, and makes claimable what is ready';
 
--- Counts a flow anew and begins what the database does itself: retries that are ready, and votes.
-CREATE FUNCTION pawl_saga._recover(flow uuid) RETURNS void
+-- Begins what the database does itself: retries that are ready, and votes.
+CREATE FUNCTION pawl_saga._examine_all(flow uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
 AS $function$
 DECLARE
     ready integer;
 BEGIN
-    PERFORM pawl_saga._recount(flow);
     FOR ready IN
         SELECT n.node FROM pawl_saga.flows f
         JOIN pawl_saga.nodes n ON n.definition_uuid = f.definition_uuid AND (n.kind = 'retry' OR n.careful)
@@ -97,4 +97,58 @@ BEGIN
     END LOOP;
 END
 $function$;
+COMMENT ON FUNCTION pawl_saga._examine_all(uuid) IS 'internal: begins what is ready in a flow and no worker does';
+
+CREATE FUNCTION pawl_saga._recover(flow uuid) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM pawl_saga._recount(flow);
+    PERFORM pawl_saga._examine_all(flow);
+END
+$function$;
 COMMENT ON FUNCTION pawl_saga._recover(uuid) IS 'internal: counts a flow anew and begins what is ready in it';
+
+-- Every node of the flow as it was made: then nothing has to be counted, and nothing was decided.
+CREATE FUNCTION pawl_saga._is_new(flow uuid, definition uuid) RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $function$
+BEGIN
+    RETURN NOT EXISTS (
+        SELECT FROM pawl_saga.nodes n
+          LEFT JOIN pawl_saga.tasks t ON n.kind = 'task' AND t.flow_uuid = flow AND t.node = n.node
+          LEFT JOIN pawl_saga.retries r ON n.kind = 'retry' AND r.flow_uuid = flow AND r.node = n.node
+          LEFT JOIN pawl_saga.junctions j ON n.kind IN ('entry', 'end') AND j.flow_uuid = flow AND j.node = n.node
+         WHERE n.definition_uuid = definition AND CASE n.kind
+             WHEN 'task' THEN (t.blockers, t.state, t.intention, t.dropped, t.due_at)
+                 IS DISTINCT FROM (n.waits_for, 'PENDING', 'EXECUTE', false, 'infinity')
+             WHEN 'retry' THEN (r.blockers, r.state, r.intention, r.dropped)
+                 IS DISTINCT FROM (n.waits_for, 'PENDING', 'EXECUTE', false)
+             ELSE (j.blockers, j.backward) IS DISTINCT FROM (n.waits_for, false) END);
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._is_new(uuid, uuid) IS 'internal: whether all nodes of a flow are as they were made';
+
+-- What pawl_saga._recover does, for a flow that is new.
+CREATE FUNCTION pawl_saga._begin(flow uuid, definition uuid) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
+AS $function$
+BEGIN
+    UPDATE pawl_saga.tasks t SET due_at = NULL FROM pawl_saga.nodes n
+     WHERE n.definition_uuid = definition AND n.kind = 'task' AND n.waits_for = 0 AND NOT n.careful
+       AND t.flow_uuid = flow AND t.node = n.node;
+    PERFORM pawl_saga._examine_all(flow);
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._begin(uuid, uuid) IS 'internal: makes claimable and begins what is ready in a new flow';

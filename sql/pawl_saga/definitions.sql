@@ -42,7 +42,8 @@ COMMENT ON TABLE pawl_saga.nodes IS
 'the compiled graph: atoms (tasks and retries), and an entry and an end for each flow, numbered in the order of '
 'the definition';
 COMMENT ON COLUMN pawl_saga.nodes.controller IS 'the retry that is asked when this atom fails';
-COMMENT ON COLUMN pawl_saga.nodes.waits_for IS 'edges that lead here';
+COMMENT ON COLUMN pawl_saga.nodes.waits_for IS
+'edges that lead here from nodes that are not passed as a flow begins';
 COMMENT ON COLUMN pawl_saga.nodes.votes IS 'deciders have a say whether it runs';
 COMMENT ON COLUMN pawl_saga.nodes.may_miss IS
 'what it requires may not be there, because those who provide it may be ignored';

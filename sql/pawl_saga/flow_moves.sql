@@ -154,6 +154,7 @@ COMMENT ON FUNCTION pawl_saga._mend_retries(uuid) IS
 CREATE FUNCTION pawl_saga._flow_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
@@ -182,6 +183,9 @@ BEGIN
         PERFORM pawl_saga._recount(NEW.flow_uuid);  -- nothing is ready before the flow runs
     ELSIF NEW.state = 'SUSPENDING' OR NEW.state = 'RESUMING' THEN
         PERFORM pawl_saga._hold(NEW.flow_uuid);
+    ELSIF NEW.state = 'RUNNING' AND OLD.state = 'PENDING' AND NEW.run = 1
+        AND pawl_saga._is_new(NEW.flow_uuid, NEW.definition_uuid) THEN
+        PERFORM pawl_saga._begin(NEW.flow_uuid, NEW.definition_uuid);
     ELSIF NEW.state = 'RUNNING' THEN
         PERFORM pawl_saga._mend_retries(NEW.flow_uuid);
         PERFORM pawl_saga._close_behind(NEW.flow_uuid, false);

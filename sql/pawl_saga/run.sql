@@ -18,6 +18,7 @@ COMMENT ON FUNCTION pawl_saga._queue(jsonb) IS 'internal: the queue that workers
 CREATE FUNCTION pawl_saga._add_atoms(flow uuid, definition uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $function$
 BEGIN
     INSERT INTO pawl_saga.tasks (flow_uuid, node, name, blockers, priority, queue, execute, revert, timeout,
@@ -48,6 +49,7 @@ COMMENT ON FUNCTION pawl_saga._add_atoms(uuid, uuid) IS 'internal: makes the ato
 CREATE FUNCTION pawl_saga._fill_flow(flow uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     f pawl_saga.flows;
@@ -67,6 +69,7 @@ CREATE FUNCTION pawl_saga.create_flow(definition uuid, inputs jsonb DEFAULT '{}'
 RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     made uuid := coalesce(flow, pawl.uuid_v7());
@@ -108,6 +111,7 @@ CREATE FUNCTION pawl_saga.start(name text, inputs jsonb DEFAULT '{}', defer_reve
 RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     definition uuid := (SELECT d.definition_uuid FROM pawl_saga.definitions d
@@ -154,6 +158,7 @@ COMMENT ON FUNCTION pawl_saga._lock(uuid) IS 'internal: a flow, locked; P0002: t
 CREATE FUNCTION pawl_saga.validate(flow uuid) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     missing text;

@@ -39,16 +39,23 @@ void check_edges(const Graph& graph) {
         behind[static_cast<std::size_t>(edge.from)].push_back(edge.to);
     }
     std::vector<int> ready;
-    for (std::size_t i = 0; i < count; ++i) {
-        require(graph.nodes[i].waits_for == waits[i], "each node knows how many edges lead to it");
+    for (std::size_t i = 0; i < count; ++i)
         if (waits[i] == 0) ready.push_back(static_cast<int>(i));
-    }
     require(ready.size() == 1, "there is one way in");
+    std::vector<int> blockers = waits;
     std::size_t passed = 0;
-    for (; passed < ready.size(); ++passed)
-        for (const int next : behind[static_cast<std::size_t>(ready[passed])])
+    for (; passed < ready.size(); ++passed) {
+        const auto node = static_cast<std::size_t>(ready[passed]);
+        const NodeKind kind = graph.nodes[node].kind;
+        const bool begins = blockers[node] == 0 && (kind == NodeKind::entry || kind == NodeKind::end);
+        for (const int next : behind[node]) {
+            if (begins) --blockers[static_cast<std::size_t>(next)];
             if (--waits[static_cast<std::size_t>(next)] == 0) ready.push_back(next);
+        }
+    }
     require(passed == count, "every node is reached, and none waits for itself");
+    for (std::size_t i = 0; i < count; ++i)
+        require(graph.nodes[i].waits_for == blockers[i], "each node knows what blocks it as a flow begins");
 }
 
 void check_atoms(const Graph& graph) {

@@ -59,7 +59,7 @@ struct Node {
     NodeKind kind;
     std::string name;
     int controller = nowhere;  // the retry that decides about failures of this atom
-    int waits_for = 0;         // edges that lead here
+    int waits_for = 0;         // edges that lead here from nodes that are not passed as a flow begins
     int priority = 0;
     bool votes = false;     // deciders decide whether it runs
     bool may_miss = false;  // what it requires may be absent, because all of its providers may be ignored

@@ -122,7 +122,7 @@ public:
             join(entry, first);
             join(last, end);
         }
-        for (const Edge& edge : graph.edges) ++graph.nodes[edge.to].waits_for;
+        count_waits();
     }
 
     const std::vector<std::unique_ptr<Level>>& all_levels() const { return levels; }
@@ -132,6 +132,27 @@ private:
         int first;
         int last;
     };
+
+    // The nodes that are passed as a flow begins, because only entries and ends are before them, block none.
+    void count_waits() {
+        std::vector<std::vector<int>> behind(graph.nodes.size());
+        for (const Edge& edge : graph.edges) {
+            ++graph.nodes[edge.to].waits_for;
+            behind[edge.from].push_back(edge.to);
+        }
+        const auto is_passed = [&](int node) {
+            const NodeKind kind = graph.nodes[node].kind;
+            return (kind == NodeKind::entry || kind == NodeKind::end) && graph.nodes[node].waits_for == 0;
+        };
+        std::vector<int> passed;
+        for (int node = 0; node < static_cast<int>(graph.nodes.size()); ++node)
+            if (is_passed(node)) passed.push_back(node);
+        for (std::size_t i = 0; i < passed.size(); ++i)
+            for (const int next : behind[passed[i]]) {
+                --graph.nodes[next].waits_for;
+                if (is_passed(next)) passed.push_back(next);
+            }
+    }
 
     int add_node(Node node, const Level* level, int child) {
         graph.nodes.push_back(std::move(node));
