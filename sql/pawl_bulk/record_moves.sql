@@ -308,11 +308,6 @@ BEGIN
              AND i.row_number = n.row_number
            AND (n.state IN ('Failed', 'TimedOut', 'Cancelled') OR n.state = 'Completed' AND n.step_index = x.last_step);
     END IF;
-    -- the duty ends an operation without work; the last row is done last as a rule, so this finds one at once
-    IF met.one AND NOT EXISTS (SELECT FROM (SELECT FROM pawl_bulk.work w WHERE w.operation = one
-            ORDER BY w.row_number DESC LIMIT 1) last) THEN
-        PERFORM pawl.wake();
-    END IF;
     RETURN NULL;
 END
 $function$;

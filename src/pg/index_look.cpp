@@ -25,7 +25,8 @@ bool is_usable(Relation index, Oid table) {
     return index->rd_rel->relam == BTREE_AM_OID && form->indrelid == table && form->indisvalid && !form->indcheckxmin;
 }
 
-Seen look(Relation table, Relation index, std::optional<Datum> first, int most, TupleTableSlot* row) {
+Seen look(Relation table, Relation index, std::optional<Datum> first, int most, TupleTableSlot* row,
+          ScanDirection direction) {
     ScanKeyData key;
     const int nkeys = first.has_value() ? 1 : 0;
     prepare_key_scan(index, nkeys, &key);
@@ -34,7 +35,7 @@ Seen look(Relation table, Relation index, std::optional<Datum> first, int most, 
     IndexScanDesc scan = begin_index_scan(table, index, snapshot, nkeys);
     index_rescan(scan, &key, nkeys, nullptr, 0);
     Seen seen = Seen::none;
-    while (seen == Seen::none && index_getnext_tid(scan, ForwardScanDirection) != nullptr) {
+    while (seen == Seen::none && index_getnext_tid(scan, direction) != nullptr) {
         if (index_fetch_heap(scan, row))
             seen = Seen::some;
         else if (--most <= 0)
@@ -45,23 +46,37 @@ Seen look(Relation table, Relation index, std::optional<Datum> first, int most, 
     return seen;
 }
 
-}  // namespace
-
-Seen look_for_first(Relation table, const char* index_name, std::optional<Datum> first, int most, TupleTableSlot* row) {
+Seen look_by_name(Relation table, const char* index_name, std::optional<Datum> first, int most, TupleTableSlot* row,
+                  ScanDirection direction) {
     const Oid id = get_relname_relid(index_name, RelationGetNamespace(table));
     if (!OidIsValid(id) || table->rd_rel->relkind != RELKIND_RELATION) return Seen::unknown;
     Relation index = index_open(id, AccessShareLock);
     const bool usable = is_usable(index, RelationGetRelid(table));
-    const Seen seen = usable ? look(table, index, first, most, row) : Seen::unknown;
+    const Seen seen = usable ? look(table, index, first, most, row, direction) : Seen::unknown;
     index_close(index, AccessShareLock);
     return seen;
 }
 
-Seen look_into(Relation table, const char* index_name, std::optional<Datum> first, int most) {
+Seen look_by_name(Relation table, const char* index_name, std::optional<Datum> first, int most,
+                  ScanDirection direction) {
     TupleTableSlot* row = table_slot_create(table, nullptr);
-    const Seen seen = look_for_first(table, index_name, first, most, row);
+    const Seen seen = look_by_name(table, index_name, first, most, row, direction);
     ExecDropSingleTupleTableSlot(row);
     return seen;
+}
+
+}  // namespace
+
+Seen look_for_first(Relation table, const char* index_name, std::optional<Datum> first, int most, TupleTableSlot* row) {
+    return look_by_name(table, index_name, first, most, row, ForwardScanDirection);
+}
+
+Seen look_into(Relation table, const char* index_name, std::optional<Datum> first, int most) {
+    return look_by_name(table, index_name, first, most, ForwardScanDirection);
+}
+
+Seen look_from_last(Relation table, const char* index_name, Datum first, int most) {
+    return look_by_name(table, index_name, first, most, BackwardScanDirection);
 }
 
 bool is_empty(Oid table) {

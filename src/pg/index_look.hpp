@@ -27,10 +27,14 @@ Seen look_into(Relation table, const char* index_name, std::optional<Datum> firs
 // The same; if there is one, the first of these rows is then in `row`, a slot for rows of the table.
 Seen look_for_first(Relation table, const char* index_name, std::optional<Datum> first, int most, TupleTableSlot* row);
 
+// The same, from the last entry of these to the first.
+Seen look_from_last(Relation table, const char* index_name, Datum first, int most);
+
 // Visits the rows that the snapshot sees and for which all comparisons hold, until `visit` returns false. The index of
 // this name has the compared columns first, in this order; without it, all rows are read.
 template <typename Visit>
-void visit_rows(Relation table, const char* index_name, ScanKeyData* compared, int n, Snapshot snapshot, Visit visit) {
+void visit_matches(Relation table, const char* index_name, ScanKeyData* compared, int n, Snapshot snapshot,
+                   Visit visit) {
     const Oid index = get_relname_relid(index_name, RelationGetNamespace(table));
     Snapshot registered = RegisterSnapshot(snapshot);
     SysScanDesc scan = systable_beginscan(table, index, OidIsValid(index), registered, n, compared);

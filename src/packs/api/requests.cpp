@@ -108,7 +108,7 @@ bool find_token(const Shown& shown, Token& token) {
     ScanKeyData key;
     ScanKeyInit(&key, tokens.numbers[digest], BTEqualStrategyNumber, F_BYTEAEQ, PointerGetDatum(shown.digest));
     bool found = false;
-    pg::visit_rows(table, "tokens_digest_key", &key, 1, GetLatestSnapshot(), [&](HeapTuple row) {
+    pg::visit_matches(table, "tokens_digest_key", &key, 1, GetLatestSnapshot(), [&](HeapTuple row) {
         found = read_token(table, row, pg::view(shown.kind), token);
         return false;
     });

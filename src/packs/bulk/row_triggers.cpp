@@ -1,6 +1,10 @@
 // May throw and may ereport: the triggers of updates of records and work. They decide in C++ which PL/pgSQL functions a
 // row or a statement needs, and call these.
+#include <optional>
+
+#include "events/wake.hpp"
 #include "guard/path.hpp"
+#include "pg/index_look.hpp"
 #include "pg/row_trigger.hpp"
 
 namespace pawl {
@@ -79,6 +83,7 @@ struct Written {
     bool waits;
     bool is_reset;
     bool had_failed;
+    std::optional<pg_uuid_t> at_rest;  // the operation of one that came to rest, if the columns could be read
 };
 
 template <typename Visit>
@@ -94,11 +99,11 @@ void visit_rows(Tuplestorestate* rows, TupleDesc descriptor, Visit visit) {
 // Ereports.
 Written look_at_written(const TriggerData& trigger) {
     TupleDesc descriptor = RelationGetDescr(trigger.tg_relation);
-    int numbers[3];
-    static constexpr const char* columns[] = {"state", "tries", "error_message"};
-    for (int i = 0; i < 3; ++i) {
+    int numbers[4];
+    static constexpr const char* columns[] = {"state", "tries", "error_message", "operation"};
+    for (int i = 0; i < 4; ++i) {
         numbers[i] = SPI_fnumber(descriptor, columns[i]);
-        if (numbers[i] <= 0) return {true, true, true, true, true};
+        if (numbers[i] <= 0) return {true, true, true, true, true, {}};
     }
     const auto state_of = [&](TupleTableSlot* row) {
         bool null;
@@ -116,12 +121,23 @@ Written look_at_written(const TriggerData& trigger) {
                 DatumGetInt16(slot_getattr(row, numbers[1], &null)) > 0 || !slot_attisnull(row, numbers[2]);
         } else {
             written.rests = true;
+            if (!written.at_rest) written.at_rest = *DatumGetUUIDP(slot_getattr(row, numbers[3], &null));
             written.waits |= state == "WaitingForCompletion";
         }
     });
     visit_rows(trigger.tg_oldtable, descriptor,
                [&](TupleTableSlot* row) { written.had_failed |= has_failed(state_of(row)); });
     return written;
+}
+
+// Whether the operation has no work any more, or perhaps none: the last row is done last as a rule, so an operation
+// that has work shows it at once. Then the duty ends it.
+bool may_end(const pg_uuid_t& operation) {
+    constexpr int most_looked_at = 100;
+    Relation table = table_open(get_relname_relid("work", get_namespace_oid("pawl_bulk", false)), AccessShareLock);
+    const pg::Seen seen = pg::look_from_last(table, "work_pkey", UUIDPGetDatum(&operation), most_looked_at);
+    table_close(table, AccessShareLock);
+    return seen != pg::Seen::some;
 }
 
 }  // namespace
@@ -154,6 +170,7 @@ PAWL_FUNCTION(pawl_bulk_records_written) {
     return pg::call([&] {
         const Written written = look_at_written(trigger);
         if (written.rests || written.retries || written.had_failed) pg::fire_as(fcinfo, "pawl_bulk", "_records_rest");
+        if (written.at_rest && may_end(*written.at_rest)) note_wake(events_channel);
         if (written.is_reset && written.had_failed) pg::fire_as(fcinfo, "pawl_bulk", "_records_reset");
         return written.waits ? pg::fire_as(fcinfo, "pawl_bulk", "_records_wait") : static_cast<Datum>(0);
     });

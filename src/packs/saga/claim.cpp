@@ -54,7 +54,7 @@ bool has_parameters(const pg_uuid_t& definition, Datum node) {
     ScanKeyInit(&keys[0], given.numbers[0], BTEqualStrategyNumber, F_UUID_EQ, UUIDPGetDatum(&definition));
     ScanKeyInit(&keys[1], given.numbers[1], BTEqualStrategyNumber, F_INT4EQ, node);
     bool found = false;
-    pg::visit_rows(table, "parameters_pkey", keys, 2, GetTransactionSnapshot(), [&](HeapTuple) {
+    pg::visit_matches(table, "parameters_pkey", keys, 2, GetTransactionSnapshot(), [&](HeapTuple) {
         found = true;
         return false;
     });
@@ -68,7 +68,7 @@ bool has_no_parameters(Datum flow, Datum node) {
     ScanKeyData key;
     ScanKeyInit(&key, flows.numbers[0], BTEqualStrategyNumber, F_UUID_EQ, flow);
     bool none = false;
-    pg::visit_rows(table, "flows_pkey", &key, 1, GetTransactionSnapshot(), [&](HeapTuple row) {
+    pg::visit_matches(table, "flows_pkey", &key, 1, GetTransactionSnapshot(), [&](HeapTuple row) {
         bool null;
         const Datum definition = heap_getattr(row, flows.numbers[1], RelationGetDescr(table), &null);
         none = !null && !has_parameters(*DatumGetUUIDP(definition), node);

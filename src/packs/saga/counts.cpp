@@ -138,7 +138,7 @@ private:
         for (int i = 0; i < passed.n; ++i) {
             ScanKeyData keys[2];
             for (int k = 0; k < 2; ++k) compare(keys[k], direction_.edges.keys[k], passed.items[i]);
-            pg::visit_rows(table, direction_.edges.index, keys, 2, GetTransactionSnapshot(), [&](HeapTuple edge) {
+            pg::visit_matches(table, direction_.edges.index, keys, 2, GetTransactionSnapshot(), [&](HeapTuple edge) {
                 next.add(next_over(edge, RelationGetDescr(table), passed.items[i].flow));
                 return true;
             });
