@@ -121,7 +121,9 @@ SET enable_mergejoin = off
 SET jit = off
 AS $function$
 BEGIN
-    RETURN NOT EXISTS (
+    -- a definition from before 0.1.0 also counts entries, so that no atom of it has nothing to wait for
+    RETURN EXISTS (SELECT FROM pawl_saga.nodes n WHERE n.definition_uuid = definition
+            AND n.kind IN ('task', 'retry') AND n.waits_for = 0) AND NOT EXISTS (
         SELECT FROM pawl_saga.nodes n
           LEFT JOIN pawl_saga.tasks t ON n.kind = 'task' AND t.flow_uuid = flow AND t.node = n.node
           LEFT JOIN pawl_saga.retries r ON n.kind = 'retry' AND r.flow_uuid = flow AND r.node = n.node

@@ -6,6 +6,7 @@ use warnings;
 use FindBin;
 use lib $FindBin::Bin;
 use Accidents;
+use FaultProxy;
 use PawlTest;
 use PawlPrograms;
 use Test::More;
@@ -42,7 +43,8 @@ my %gravest = (example_travel => qr/pawl_saga\.(?:claim|report)/, example_conduc
 for my $name (qw(example_travel example_conductor pawld))
 {
 	my @helpers = map { begin_program($node, @{ $program{$_} }) } sort keys %program;
-	my $accidents = Accidents->new(node => $node, program => $program{$name}, work => \&begin_trip);
+	my $accidents = Accidents->new(node => $node, program => $program{$name}, work => \&begin_trip,
+		by_chance => qr/pawl_saga\.resume/);
 	begin_trip() for 1 .. 4;
 	ok(all_done(), "$name works through a proxy");
 	end_program($_, 'TERM') for grep { $_->{name} eq $name } @helpers;
@@ -62,6 +64,25 @@ for my $name (qw(example_travel example_conductor pawld))
 	is(end_program($_, 'TERM'), 0, "$_->{name} ends well") or diag($_->{err}) for $accidents->run, @helpers;
 	$accidents->proxy->end;
 }
+
+# A conductor resumes only what another one has begun and returned to the board.
+my @helpers = map { begin_program($node, @{ $program{$_} }) } qw(example_travel pawld);
+for my $when (qw(before after))
+{
+	begin_trip();
+	$node->safe_psql('postgres', "set pawl.processor = 'gone'; select pawl_saga.claim_job(md5('$trips')::uuid, 'gone');
+		update pawl_saga.jobs set flow_uuid = pawl_saga.start('trip', '{\"trip\": $trips}')
+		 where job_uuid = md5('$trips')::uuid;
+		select pawl_saga.abandon_job(md5('$trips')::uuid, 'gone')");
+	my $proxy = FaultProxy->new($node->host . '/.s.PGSQL.' . $node->port);
+	$proxy->arm([ 'SELECT pawl_saga.resume', $when, 'cut' ]);
+	my $conductor = begin_through($proxy, $node, @{ $program{example_conductor} });
+	ok(wait_until(sub { $proxy->fired == 1 }, 'the accident'), "a conductor that resumes a flow is cut off $when it");
+	ok(all_done(), 'and the job is done');
+	is(end_program($conductor, 'TERM'), 0, 'the conductor ends well') or diag($conductor->{err});
+	$proxy->end;
+}
+is(end_program($_, 'TERM'), 0, "$_->{name} ends well") or diag($_->{err}) for @helpers;
 
 note("$trips trips");
 my $flows = q{(select (f.inputs ->> 'trip')::int as trip, f.* from pawl_saga.flows f)};
