@@ -12,6 +12,7 @@ namespace pawl::daemon {
 namespace {
 
 constexpr auto catalog_interval = std::chrono::seconds(15);
+constexpr auto longest_yield = std::chrono::milliseconds(10);
 constexpr auto silence = std::chrono::minutes(1);  // between two log lines about the same problem
 constexpr int gauges_share =
     20;  // counting takes at most a twentieth of the time, also where an old snapshot keeps dead rows and makes it slow
@@ -187,8 +188,9 @@ std::vector<std::string> Lane::relations() const {
 // Scheduling waits a moment longer: workers that the same event woke do what they can themselves, or need the
 // processors, and more events follow.
 void Lane::make_all_due() {
-    const auto when =
-        Clock::now() + (kind_ == Kind::scheduling ? settings_.shortest_poll : std::chrono::milliseconds(0));
+    const auto yield =
+        kind_ == Kind::scheduling ? std::min(settings_.shortest_poll, longest_yield) : std::chrono::milliseconds(0);
+    const auto when = Clock::now() + yield;
     for (Entry& entry : entries_)
         if (!entry.duty.once) entry.due = std::min(entry.due, when);
 }

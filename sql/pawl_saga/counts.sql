@@ -81,7 +81,6 @@ COMMENT ON FUNCTION pawl_saga._recount(uuid) IS
 CREATE FUNCTION pawl_saga._examine_all(flow uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
 AS $function$
@@ -138,7 +137,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._is_new(uuid, uuid) IS 'internal: whether all nodes of a flow are as they were made';
 
--- What pawl_saga._recover does, for a flow that is new.
+-- What pawl_saga._recount does, for a flow that is new.
 CREATE FUNCTION pawl_saga._begin(flow uuid, definition uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -150,7 +149,6 @@ BEGIN
     UPDATE pawl_saga.tasks t SET due_at = NULL FROM pawl_saga.nodes n
      WHERE n.definition_uuid = definition AND n.kind = 'task' AND n.waits_for = 0 AND NOT n.careful
        AND t.flow_uuid = flow AND t.node = n.node;
-    PERFORM pawl_saga._examine_all(flow);
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._begin(uuid, uuid) IS 'internal: makes claimable and begins what is ready in a new flow';
+COMMENT ON FUNCTION pawl_saga._begin(uuid, uuid) IS 'internal: makes claimable what is ready in a new flow';

@@ -154,7 +154,6 @@ COMMENT ON FUNCTION pawl_saga._mend_retries(uuid) IS
 CREATE FUNCTION pawl_saga._flow_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
@@ -186,6 +185,7 @@ BEGIN
     ELSIF NEW.state = 'RUNNING' AND OLD.state = 'PENDING' AND NEW.run = 1
         AND pawl_saga._is_new(NEW.flow_uuid, NEW.definition_uuid) THEN
         PERFORM pawl_saga._begin(NEW.flow_uuid, NEW.definition_uuid);
+        PERFORM pawl_saga._examine_all(NEW.flow_uuid);
     ELSIF NEW.state = 'RUNNING' THEN
         PERFORM pawl_saga._mend_retries(NEW.flow_uuid);
         PERFORM pawl_saga._close_behind(NEW.flow_uuid, false);

@@ -1,5 +1,6 @@
 # A notification that comes while a worker's statement runs is read with the answer, and nothing is left in the socket
-# that would end the wait behind it. The worker looks for work all the same.
+# that would end the wait behind it. The worker looks for work all the same. And pawld answers a wake-up soon, also if
+# its polls are far apart.
 use strict;
 use warnings;
 use FindBin;
@@ -39,4 +40,14 @@ for my $language (sort keys %worker)
 	is(end_program($run, 'TERM'), 0, 'SIGTERM ends the worker') or diag($run->{err});
 	$proxy->end;
 }
+
+my $pawld = begin_program($node, 'pawld', '--shortest-poll-ms', 1000 * $first_wait, '--longest-poll-ms', 600_000);
+ok($node->poll_query_until('postgres', q{select count(*) = 1 from pg_locks where locktype = 'advisory'
+	and mode = 'ShareLock' and granted and classid = 0 and objsubid = 7101}), 'pawld waits for events');
+my $began = time;
+$node->safe_psql('postgres', q{select pawl_dag.start_task('one', identity_key => 'pawld')});
+ok($node->poll_query_until('postgres', q{select count(*) = 1 from pawl_dag.steps where state = 'enqueued'}),
+	'it moves a new task on, where no worker does');
+cmp_ok(time - $began, '<', $first_wait, 'and does not wait for its shortest poll');
+is(end_program($pawld, 'TERM'), 0, 'SIGTERM ends pawld') or diag($pawld->{err});
 done_testing();
