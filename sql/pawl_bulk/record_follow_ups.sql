@@ -130,12 +130,16 @@ BEGIN
                  ELSE format('It is %s; records can be inserted while it is Running, for its steps.',
                      rejected.status) END);
     END IF;
-    SELECT min(n.row_number) AS first_row, max(n.row_number) AS last_row, max(n.step_index) AS last_step,
-        count(*) AS rows INTO span FROM new_records n;
-    -- the usual case in run_sql_rows: rows without a gap, which are read in order and not looked up
-    is_valid := cardinality(touched) = 1 AND span.last_step = 0 AND span.last_row - span.first_row = span.rows - 1
-        AND span.rows = (SELECT count(*) FROM pawl_bulk.validations v WHERE v.operation = touched[1]
-            AND v.row_number BETWEEN span.first_row AND span.last_row AND v.state = 'Completed');
+    SELECT min(n.row_number) AS first_row, max(n.row_number) AS last_row, min(n.step_index) AS first_step,
+        max(n.step_index) AS last_step, count(*) AS rows INTO span FROM new_records n;
+    -- the usual case: rows without a gap, which are read in order and not looked up
+    is_valid := cardinality(touched) = 1 AND span.first_step = span.last_step
+        AND span.last_row - span.first_row = span.rows - 1 AND span.rows = CASE span.last_step
+            WHEN 0 THEN (SELECT count(*) FROM pawl_bulk.validations v WHERE v.operation = touched[1]
+                AND v.row_number BETWEEN span.first_row AND span.last_row AND v.state = 'Completed')
+            ELSE (SELECT count(*) FROM pawl_bulk.records r WHERE r.operation = touched[1]
+                AND r.row_number BETWEEN span.first_row AND span.last_row AND r.step_index = span.last_step - 1
+                AND r.state = 'Completed') END;
     SELECT n.operation, n.row_number, n.step_index INTO rejected FROM new_records n
      WHERE NOT is_valid AND CASE n.step_index WHEN 0 THEN NOT EXISTS (SELECT FROM pawl_bulk.validations v
          WHERE v.operation = n.operation AND v.row_number = n.row_number AND v.state = 'Completed')

@@ -155,6 +155,7 @@ SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 SET pawl.token = ''
 SET enable_seqscan = off
+SET enable_bitmapscan = off
 SET enable_mergejoin = off
 SET work_mem = '64MB'
 SET jit = off
@@ -168,13 +169,16 @@ DECLARE
     other record;
     met record;
     had_failed boolean;
+    neighbours boolean;
+    alike boolean;
     its pawl_bulk.operations;
 BEGIN
     SELECT NULL::bigint AS row_number INTO other;
     SELECT bool_or(n.state NOT IN ('Pending', 'Running')) AS rest, bool_or(n.state IN ('Failed', 'TimedOut')) AS fail,
         bool_or(n.state = 'WaitingForCompletion') AS wait,
            bool_and(n.operation = one) AS one, min(n.row_number) AS first_row, max(n.row_number) AS last_row,
-           min(n.step_index) AS first_step, count(*) AS rows
+           min(n.step_index) AS first_step, max(n.step_index) AS last_step, min(n.state) AS state,
+           max(n.state) AS last_state, count(*) AS rows
       INTO met FROM new_records n;
     IF EXISTS (SELECT FROM new_records n
         WHERE n.state = 'Running' AND (n.tries > 0 OR n.error_message IS NOT NULL)) THEN
@@ -202,18 +206,28 @@ BEGIN
     IF met.one THEN
         SELECT x.* INTO its FROM pawl_bulk.operations x WHERE x.operation = one;
     END IF;
+    -- they are read in order instead of one by one: as many as surely fit into a hash table
+    neighbours := met.one AND met.last_row - met.first_row < 2 * met.rows AND met.rows <= 100000;
+    alike := neighbours AND met.first_step = met.last_step AND met.state = met.last_state;
     -- rows of a block have no work of their own: one lookup instead of one for each row
     IF NOT met.one OR EXISTS (SELECT FROM pawl_bulk.work w
             WHERE w.operation = one AND w.row_number BETWEEN met.first_row AND met.last_row AND w.last_row IS NULL) THEN
         -- A row is ended by the worker that has it, by a SQL function, or by a signal; it times out at its deadline,
         -- and fails by itself when it has lost too many workers.
-        WITH gone AS (
+        WITH in_order AS (
+            DELETE FROM pawl_bulk.work w
+             WHERE alike AND met.state IN ('Completed', 'Failed', 'TimedOut', 'Cancelled') AND w.operation = one
+               AND w.row_number BETWEEN met.first_row AND met.last_row AND w.step_index = met.first_step
+               AND (w.row_number IN (SELECT n.row_number FROM new_records n)) IS TRUE
+            RETURNING w.*, met.state AS to_state),
+        others AS (
             DELETE FROM pawl_bulk.work w USING new_records n
-             WHERE w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
+             WHERE NOT alike
+               AND w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
                AND n.state IN ('Completed', 'Failed', 'TimedOut', 'Cancelled')
             RETURNING w.*, n.state AS to_state)
         SELECT g.worker, g.row_number, g.step_index, g.kind, g.state, g.to_state, g.lease_until, g.deadline_at
-            INTO other FROM gone g
+            INTO other FROM (SELECT i.* FROM in_order i UNION ALL SELECT o.* FROM others o) g
          WHERE CASE WHEN g.to_state = 'Cancelled' THEN false
                     WHEN g.to_state = 'TimedOut' THEN (g.deadline_at <= now_at) IS NOT TRUE
                     WHEN g.kind = 'signal' THEN g.deadline_at <= now_at
@@ -295,8 +309,7 @@ BEGIN
          ORDER BY n.operation, n.row_number
         ON CONFLICT DO NOTHING;
     END IF;
-    IF met.one AND NOT its.track_row_data AND met.last_row - met.first_row < 2 * met.rows AND met.rows <= 100000 THEN
-        -- neighbouring rows are read in order instead of one by one, as many as surely fit into a hash table
+    IF neighbours AND NOT its.track_row_data THEN
         DELETE FROM pawl_bulk.input i
          WHERE i.operation = one AND i.row_number BETWEEN met.first_row AND met.last_row
            AND (i.row_number IN (SELECT n.row_number FROM new_records n

@@ -21,23 +21,29 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_hashjoin = off
+SET enable_bitmapscan = off
 SET enable_mergejoin = off
 SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
     now_at constant timestamptz := clock_timestamp();
+    one constant uuid := operations[1];
+    step constant integer := step_indexes[1];
+    span record;
 BEGIN
-    IF array_remove(outcomes, 'ok') = '{}' AND (SELECT count(DISTINCT x) = 1 FROM unnest(operations) x)
-        AND (SELECT min(x) = max(x) FROM unnest(step_indexes) x)
-       AND (SELECT s.kind = 'sync' FROM pawl_bulk.operations o
-           JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
-             WHERE o.operation = operations[1] AND s.step_index = step_indexes[1]) THEN
-        -- the usual case
+    SELECT min(u.row_number) AS first, max(u.row_number) AS last, count(*) AS rows,
+        bool_and(u.operation = one AND u.step_index = step AND u.outcome = 'ok') AS alike
+      INTO span FROM unnest(operations, row_numbers, step_indexes, outcomes)
+          u(operation, row_number, step_index, outcome);
+    IF span.alike AND span.last - span.first < 2 * span.rows AND (SELECT s.kind = 'sync' FROM pawl_bulk.operations o
+            JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
+             WHERE o.operation = one AND s.step_index = step) THEN
+        -- the usual case: neighbouring rows are read in order
         UPDATE pawl_bulk.records r
             SET state = 'Completed', tries = r.tries + 1, completed_at = now_at, error_message = NULL
-          FROM unnest(operations, row_numbers, step_indexes) u(operation, row_number, step_index)
-         WHERE r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index;
+         WHERE r.operation = one AND r.row_number BETWEEN span.first AND span.last AND r.step_index = step
+           AND (r.row_number IN (SELECT unnest(row_numbers))) IS TRUE;
         RETURN;
     END IF;
     IF 'pending' = ANY (outcomes) THEN

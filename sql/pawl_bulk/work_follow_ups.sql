@@ -24,16 +24,29 @@ SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 SET pawl.token = ''
 SET enable_seqscan = off
+SET enable_bitmapscan = off
 SET enable_mergejoin = off
 SET jit = off
 AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('AFTER UPDATE STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.work');
+    one constant uuid := (SELECT n.operation FROM new_work n LIMIT 1);
+    begun record;
     now_at timestamptz;
 BEGIN
-    IF EXISTS (SELECT FROM new_work n WHERE n.state = 'leased' AND n.kind = 'start') THEN
-        now_at := clock_timestamp();
+    SELECT count(*) AS rows, bool_and(n.operation = one) AS one, min(n.row_number) AS first_row,
+        max(n.row_number) AS last_row, min(n.step_index) AS first_step, max(n.step_index) AS last_step
+      INTO begun FROM new_work n WHERE n.state = 'leased' AND n.kind = 'start';
+    now_at := clock_timestamp();
+    IF begun.one AND begun.first_step = begun.last_step AND begun.last_row - begun.first_row < 2 * begun.rows THEN
+        -- neighbouring rows are read in order instead of one by one
+        UPDATE pawl_bulk.records r SET state = 'Running', started_at = now_at
+         WHERE r.operation = one AND r.row_number BETWEEN begun.first_row AND begun.last_row
+           AND r.step_index = begun.first_step AND r.state = 'Pending'
+           AND (r.row_number IN (SELECT n.row_number FROM new_work n
+                                  WHERE n.state = 'leased' AND n.kind = 'start')) IS TRUE;
+    ELSIF begun.rows > 0 THEN
         UPDATE pawl_bulk.records r SET state = 'Running', started_at = now_at FROM new_work n
          WHERE n.state = 'leased' AND n.kind = 'start'
            AND r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index

@@ -64,6 +64,7 @@ SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 SET pawl.token = ''
 SET enable_seqscan = off
+SET enable_bitmapscan = off
 SET jit = off
 SET plan_cache_mode = force_generic_plan
 AS $function$
@@ -76,6 +77,8 @@ DECLARE
     held record;
     problems text[];
     firsts bigint[];
+    n integer;
+    is_complete boolean;
     now_at timestamptz;
 BEGIN
     IF jsonb_typeof(results) IS DISTINCT FROM 'array' THEN
@@ -97,14 +100,27 @@ BEGIN
     IF said.operations IS NULL THEN
         RETURN;
     END IF;
+    n := cardinality(said.rows);
     PERFORM pawl_bulk._hold(said.operations);
     PERFORM set_config('pawl.processor', report.worker, true);
-    -- the work as it is once it is locked, in the order of the results
-    SELECT array_agg(w.state) AS states, array_agg(w.kind) AS kinds, array_agg(w.worker) AS workers,
-        array_agg(w.token) AS tokens, array_agg(w.lease_until) AS leases, array_agg(w.deadline_at) AS deadlines
-      INTO held FROM unnest(said.operations, said.rows, said.steps) u(operation, row_number, step_index)
-      LEFT JOIN LATERAL (SELECT x.* FROM pawl_bulk.work x WHERE x.operation = u.operation
-          AND x.row_number = u.row_number AND x.step_index = u.step_index FOR UPDATE) w ON true;
+    -- the work as it is once it is locked, in the order of the results; that of neighbours is read in order, and if
+    -- some of it is missing, each is looked up
+    IF said.operations[1] = said.operations[n] AND said.rows[n] - said.rows[1] < 2 * n
+            AND said.steps[1] = ALL (said.steps) AND NOT said.again THEN
+        SELECT array_agg(w.state) AS states, array_agg(w.kind) AS kinds, array_agg(w.worker) AS workers,
+            array_agg(w.token) AS tokens, array_agg(w.lease_until) AS leases, array_agg(w.deadline_at) AS deadlines
+          INTO held FROM (SELECT x.* FROM pawl_bulk.work x WHERE x.operation = said.operations[1]
+              AND x.row_number BETWEEN said.rows[1] AND said.rows[n] AND x.step_index = said.steps[1]
+              AND (x.row_number IN (SELECT unnest(said.rows))) IS TRUE ORDER BY x.row_number FOR UPDATE) w;
+        is_complete := cardinality(held.states) = n;
+    END IF;
+    IF is_complete IS NOT TRUE THEN
+        SELECT array_agg(w.state) AS states, array_agg(w.kind) AS kinds, array_agg(w.worker) AS workers,
+            array_agg(w.token) AS tokens, array_agg(w.lease_until) AS leases, array_agg(w.deadline_at) AS deadlines
+          INTO held FROM unnest(said.operations, said.rows, said.steps) u(operation, row_number, step_index)
+          LEFT JOIN LATERAL (SELECT x.* FROM pawl_bulk.work x WHERE x.operation = u.operation
+              AND x.row_number = u.row_number AND x.step_index = u.step_index FOR UPDATE) w ON true;
+    END IF;
     -- a lease can expire between the check and the UPDATE: that row is lost, and the others are looked at again
     FOR look IN 1..3 LOOP
         now_at := clock_timestamp();
@@ -125,11 +141,15 @@ BEGIN
                                 FROM unnest(said.results, said.messages, problems, firsts)
                                     WITH ORDINALITY u(result, message, problem, first, k) ORDER BY u.k);
         END IF;
-        SELECT array_agg(u.operation) AS operations, array_agg(u.row_number) AS rows, array_agg(u.step_index) AS steps,
-            array_agg(u.result) AS results, array_agg(u.message) AS messages
-          INTO fine FROM unnest(said.operations, said.rows, said.steps, said.results, said.messages,
-              problems) u(operation, row_number, step_index, result, message, problem)
-         WHERE u.problem IS NULL;
+        IF array_remove(problems, NULL) = '{}' THEN
+            fine := said;
+        ELSE
+            SELECT array_agg(u.operation) AS operations, array_agg(u.row_number) AS rows,
+                array_agg(u.step_index) AS steps, array_agg(u.result) AS results, array_agg(u.message) AS messages
+              INTO fine FROM unnest(said.operations, said.rows, said.steps, said.results, said.messages,
+                  problems) u(operation, row_number, step_index, result, message, problem)
+             WHERE u.problem IS NULL;
+        END IF;
         EXIT WHEN fine.operations IS NULL;
         BEGIN
             PERFORM pawl_bulk._record_ends(fine.operations, fine.rows, fine.steps, fine.results, fine.messages);

@@ -93,4 +93,91 @@ select submitted('plain', 'r', 's', 't', 'u') as r \gset
 select is(claimed(10, null), '6 f, 1 p, 2 q, 1 r, 2 s, 3 t, 4 u', 'rows of several operations and steps');
 select is_empty('select wrong()', 'have what belongs to them');
 select is((select count(distinct (operation, step_index)) from got), 3::bigint, 'each of its own operation');
+
+-- Reports of neighbours are read in order; what belongs to another worker between them stays as it is.
+select submitted('plain', 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j') as n \gset
+create temporary table mine as select * from pawl_bulk.claim('w', 'none', 1);
+create temporary table theirs as select * from mine;
+do $$ begin
+    for pair in 1 .. 5 loop
+        insert into mine select * from pawl_bulk.claim('w', 'hands', 1);
+        insert into theirs select * from pawl_bulk.claim('other', 'hands', 1);
+    end loop;
+end $$;
+create function said(worker text, result text, which bigint[]) returns text language sql as $$
+    select string_agg(row_number || ' ' || coalesce(problem, 'ok'), ', ' order by row_number)
+      from pawl_bulk.report((select jsonb_agg(jsonb_build_object('operation', m.operation, 'row_number', m.row_number,
+          'step_index', m.step_index, 'token', m.token, 'result', said.result) order by m.row_number desc)
+          from (select * from mine union all select * from theirs) m where m.row_number = any (which)), worker)
+$$;
+create function rows_of(operation uuid) returns text language sql as $$
+    select string_agg(concat_ws(' ', r.row_number, r.step_index, r.state, w.worker), ', '
+        order by r.row_number, r.step_index)
+      from pawl_bulk.records r left join pawl_bulk.work w using (operation, row_number, step_index)
+     where r.operation = rows_of.operation and (r.step_index = 0 or r.state <> 'Pending')
+$$;
+select is((select string_agg(row_number::text, ',') from mine), '1,3,5,7,9', 'every other row is claimed');
+select is(rows_of(:'n'), '1 0 Running w, 2 0 Running other, 3 0 Running w, 4 0 Running other, 5 0 Running w, '
+    '6 0 Running other, 7 0 Running w, 8 0 Running other, 9 0 Running w, 10 0 Running other', 'and begins alone');
+create table public.statements (n integer generated always as identity);
+create function counted() returns trigger language plpgsql as $$
+begin
+    insert into public.statements default values;
+    return null;
+end $$;
+create trigger counted after update on pawl_bulk.records for each statement execute function counted();
+select is(said('w', 'ok', '{1,3,5}'), '1 ok, 3 ok, 5 ok', 'every other row is reported');
+select is((select count(*) from public.statements), 1::bigint, 'all of them in one statement');
+drop trigger counted on pawl_bulk.records;
+select is(rows_of(:'n'), '1 0 Completed, 2 0 Running other, 3 0 Completed, 4 0 Running other, 5 0 Completed, '
+    '6 0 Running other, 7 0 Running w, 8 0 Running other, 9 0 Running w, 10 0 Running other', 'and ends alone');
+select is((select string_agg(row_number::text, ',' order by row_number) from pawl_bulk.work
+    where operation = :'n' and step_index = 1), '1,3,5', 'and goes on alone');
+select is(said('other', 'ok', '{1,2,3,4}'), '1 PW005: the lease is lost, or the row is already done, 2 ok, '
+    '3 PW005: the lease is lost, or the row is already done, 4 ok', 'work that is gone spares its neighbours');
+select is(said('w', 'fail', '{6,7,8}'), '6 PW005: the lease is lost, or the row is already done, 7 ok, '
+    '8 PW005: the lease is lost, or the row is already done', 'so does that of another worker');
+select is(said('other', 'ok', '{6,8,10}'), '6 ok, 8 ok, 10 ok', 'the other worker has the rest');
+select is(said('w', 'ok', '{9}'), '9 ok', 'and one is left');
+select is(rows_of(:'n'), '1 0 Completed, 2 0 Completed, 3 0 Completed, 4 0 Completed, 5 0 Completed, '
+    '6 0 Completed, 7 0 Failed, 8 0 Completed, 9 0 Completed, 10 0 Completed', 'each row has its own result');
+select is((select count(*) from pawl_bulk.verify()), 0::bigint, 'nothing is left behind');
+-- Rows that end in several states, or at several steps, in one statement.
+select is(claimed(20, 'others') is not null, true, 'the next step is claimed');
+set pawl.processor = 'w';
+select lives_ok(format($$update pawl_bulk.records r set state = case when r.row_number %% 2 = 0 then 'Completed' else
+    'Failed' end, tries = r.tries + 1 where r.operation = %L and r.step_index = 1$$, :'n'), 'rows end in two states');
+reset pawl.processor;
+select is((select string_agg(distinct concat_ws(' ', r.row_number % 2 = 0, r.state), ', ') from pawl_bulk.records r
+    where r.operation = :'n' and r.step_index = 1), 'f Failed, t Completed', 'as the statement says');
+select is((select count(*) from pawl_bulk.work where operation = :'n'), 0::bigint, 'and their work is deleted');
+select is((select count(*) from pawl_bulk.verify()), 0::bigint, 'with nothing else');
+
+-- A row that is not due between those that are claimed.
+select submitted('plain', 'a', 'b', 'c', 'd') as d \gset
+update pawl_bulk.work set due = clock_timestamp() + interval '1 hour' where operation = :'d' and row_number = 2;
+select is(claimed(10), '1 a, 3 c, 4 d', 'rows beside one that is not due are claimed');
+select is(rows_of(:'d'), '1 0 Running w, 2 0 Pending, 3 0 Running w, 4 0 Running w', 'and that one does not begin');
+select throws_like(format($$insert into pawl_bulk.records (operation, row_number, step_index)
+    select %L, g, 1 from generate_series(1, 4) g$$, :'d'), 'row % of operation % is not at step 1',
+    'rows whose step is not completed do not go on');
+
+-- Results of plain SQL, and tries that are left.
+select submitted('plain', 'a', 'b', 'c') as o \gset
+select claimed(1), (select count(*) from pawl_bulk.claim('other', 'hands', 1)), claimed(1);
+begin;
+set local pawl.processor = 'w';
+select lives_ok(format($$update pawl_bulk.records set state = 'Completed', tries = tries + 1 where operation = %L and
+    row_number in (1, 3)$$, :'o'), 'rows beside one of another worker end by plain SQL');
+commit;
+select is(rows_of(:'o'), '1 0 Completed, 2 0 Running other, 3 0 Completed', 'which leaves that one alone');
+select submitted('table', 'm', 'n', 'o') as t \gset
+select is(claimed(5, 'cells'), '1 m, 2 n, 3 o', 'neighbours are claimed');
+select is((select string_agg(row_number || ' ' || ok, ', ' order by row_number) from pawl_bulk.report((select
+    jsonb_agg(jsonb_build_object('operation', operation, 'row_number', row_number, 'step_index', step_index, 'token',
+    token, 'result', case row_number when 2 then 'fail' else 'ok' end)) from got), 'w')), '1 true, 2 true, 3 true',
+    'one try of them fails');
+select is(rows_of(:'t'), '1 0 Completed, 2 0 Running, 3 0 Completed', 'and its row is tried again');
+select is((select count(*) from pawl_bulk.work where operation = :'t' and state = 'ready'), 1::bigint,
+    'with the work that it has');
 select finish();
