@@ -5,6 +5,11 @@
 #include "pg/texts.hpp"
 #include "session/rights.hpp"
 
+extern "C" {
+#include "optimizer/cost.h"
+#include "utils/plancache.h"
+}
+
 namespace pawl {
 
 namespace {
@@ -29,9 +34,25 @@ struct Call {
     bool is_null;
 };
 
+struct PlanKind {
+    const char* setting;
+    const bool* is_on;
+};
+constexpr PlanKind plan_kinds[] = {
+    {"enable_bitmapscan", &enable_bitmapscan}, {"enable_hashjoin", &enable_hashjoin},
+    {"enable_mergejoin", &enable_mergejoin},   {"enable_nestloop", &enable_nestloop},
+    {"enable_seqscan", &enable_seqscan},       {"enable_sort", &enable_sort},
+};
+
+void reset(const char* setting) {
+    set_config_option(setting, nullptr, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
 // The result is copied into the memory context of the caller.
 void run(void* argument) {
     auto* call = static_cast<Call*>(argument);
+    const int settings = NewGUCNestLevel();
+    reset_planner_settings();
     SPI_connect();
     if (SPI_execute_with_args(call->statement, call->arguments, call->types, call->values, call->nulls, false, 2) !=
             SPI_OK_SELECT ||
@@ -48,9 +69,16 @@ void run(void* argument) {
         call->result = SPI_datumTransfer(call->result, by_value, length);
     }
     SPI_finish();
+    AtEOXact_GUC(true, settings);  // what the function has set stays
 }
 
 }  // namespace
+
+void reset_planner_settings() {
+    for (const PlanKind& kind : plan_kinds)
+        if (!*kind.is_on) reset(kind.setting);
+    if (plan_cache_mode != PLAN_CACHE_MODE_AUTO) reset("plan_cache_mode");
+}
 
 bool may_call_for(Oid role, const char* definer) {
     const Oid defined = get_role_oid(definer, true);

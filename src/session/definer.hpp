@@ -1,4 +1,5 @@
-// May ereport; owns nothing. Functions that a role has named in a definition: with whose rights a session calls them.
+// May ereport; owns nothing. Functions that a role has named in a definition: with whose rights a session calls
+// them, and how their statements are planned.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -15,5 +16,9 @@ Oid role_for_definer(Oid role, const char* definer, Oid function);
 
 // Whether role_for_definer returns a role. A definer that does not exist: true, because the call says so.
 bool may_call_for(Oid role, const char* definer);
+
+// A function is planned as its session began: until the current level of settings ends, planner settings that functions
+// on the way to it have for statements of their own are reset. jit stays off, which only saves time.
+void reset_planner_settings();
 
 }  // namespace pawl

@@ -33,6 +33,7 @@ void put(void* argument) {
     Oid types[] = {JSONBOID};
     Datum values[] = {question->argument};
     const char nulls[] = {question->no_argument ? 'n' : ' ', '\0'};
+    reset_planner_settings();
     SPI_connect();
     if (SPI_execute_with_args(question->statement, 1, types, values, nulls, false, 1) != SPI_OK_SELECT ||
         SPI_processed != 1)
