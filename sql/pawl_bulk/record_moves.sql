@@ -15,24 +15,27 @@ DECLARE
     fired constant boolean := pawl.fired_by('AFTER UPDATE STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
     now_at timestamptz;
-    rejected bigint;
+    waits record;
 BEGIN
-    IF NOT EXISTS (SELECT FROM new_records n WHERE n.state = 'WaitingForCompletion') THEN
+    SELECT min(n.row_number) FILTER (WHERE s.kind = 'sync') AS never, bool_or(s.kind = 'signal') AS for_signals
+      INTO waits
+      FROM (SELECT x.operation, x.step_index, min(x.row_number) AS row_number FROM new_records x
+             WHERE x.state = 'WaitingForCompletion' GROUP BY x.operation, x.step_index) n
+      JOIN pawl_bulk.operations o ON o.operation = n.operation
+      JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = n.step_index;
+    IF waits.never IS NOT NULL THEN
+        PERFORM pawl.raise('PW003', format('row %s cannot wait: its step is synchronous', waits.never));
+    ELSIF waits.for_signals IS NULL THEN
         RETURN NULL;
+    ELSIF waits.for_signals THEN
+        -- keys are locked before work, as senders of signals do
+        PERFORM FROM pawl_bulk.signal_keys k
+          WHERE (k.operation, k.key) IN (SELECT x.operation, x.key FROM new_records n
+                     JOIN pawl_bulk.signal_keys x ON x.row_number = n.row_number AND x.operation = n.operation
+                         AND x.step_index = n.step_index
+                    WHERE n.state = 'WaitingForCompletion')
+          ORDER BY k.operation, k.key FOR UPDATE;
     END IF;
-    SELECT n.row_number INTO rejected FROM new_records n JOIN pawl_bulk.operations o ON o.operation = n.operation
-      JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = n.step_index
-     WHERE n.state = 'WaitingForCompletion' AND s.kind = 'sync' LIMIT 1;
-    IF FOUND THEN
-        PERFORM pawl.raise('PW003', format('row %s cannot wait: its step is synchronous', rejected));
-    END IF;
-    -- keys are locked before work, as senders of signals do
-    PERFORM FROM pawl_bulk.signal_keys k
-      WHERE (k.operation, k.key) IN (SELECT x.operation, x.key FROM new_records n
-                 JOIN pawl_bulk.signal_keys x ON x.row_number = n.row_number AND x.operation = n.operation
-                     AND x.step_index = n.step_index
-                WHERE n.state = 'WaitingForCompletion')
-      ORDER BY k.operation, k.key FOR UPDATE;
     now_at := clock_timestamp();
     WITH gone AS (
         DELETE FROM pawl_bulk.work w USING new_records n
@@ -46,6 +49,9 @@ BEGIN
            now_at + s.timeout, g.token
       FROM gone g JOIN pawl_bulk.operations o ON o.operation = g.operation
       JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = g.step_index;
+    IF NOT waits.for_signals THEN
+        RETURN NULL;
+    END IF;
     -- a row without a key, or with one that another row has, is never signalled; a row
     -- that was signalled early waits no longer
     UPDATE pawl_bulk.records r

@@ -180,4 +180,9 @@ select is((select string_agg(row_number || ' ' || ok, ', ' order by row_number) 
 select is(rows_of(:'t'), '1 0 Completed, 2 0 Running, 3 0 Completed', 'and its row is tried again');
 select is((select count(*) from pawl_bulk.work where operation = :'t' and state = 'ready'), 1::bigint,
     'with the work that it has');
+set pawl.processor = 'other';
+select throws_ok(format($$update pawl_bulk.records set state = 'WaitingForCompletion' where operation = %L and
+    row_number = 2$$, :'o'), 'PW003', 'row 2 cannot wait: its step is synchronous',
+    'a row of a synchronous step does not wait');
+reset pawl.processor;
 select finish();
