@@ -39,8 +39,9 @@ BEGIN
         max(n.row_number) AS last_row, min(n.step_index) AS first_step, max(n.step_index) AS last_step
       INTO begun FROM new_work n WHERE n.state = 'leased' AND n.kind = 'start';
     now_at := clock_timestamp();
-    IF begun.one AND begun.first_step = begun.last_step AND begun.last_row - begun.first_row < 2 * begun.rows THEN
-        -- neighbouring rows are read in order instead of one by one
+    IF begun.one AND begun.first_step = begun.last_step AND begun.last_row - begun.first_row < 2 * begun.rows
+            AND begun.rows <= 100000 THEN
+        -- neighbouring rows are read in order instead of one by one, as many as surely fit into a hash table
         UPDATE pawl_bulk.records r SET state = 'Running', started_at = now_at
          WHERE r.operation = one AND r.row_number BETWEEN begun.first_row AND begun.last_row
            AND r.step_index = begun.first_step AND r.state = 'Pending'

@@ -81,6 +81,7 @@ COMMENT ON FUNCTION pawl_saga._recount(uuid) IS
 CREATE FUNCTION pawl_saga._examine_all(flow uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
 AS $function$

@@ -154,6 +154,7 @@ COMMENT ON FUNCTION pawl_saga._mend_retries(uuid) IS
 CREATE FUNCTION pawl_saga._flow_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$

@@ -111,6 +111,7 @@ CREATE FUNCTION pawl_saga.start(name text, inputs jsonb DEFAULT '{}', defer_reve
 RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     definition uuid := (SELECT d.definition_uuid FROM pawl_saga.definitions d
