@@ -176,7 +176,7 @@ DECLARE
     met record;
     had_failed boolean;
     neighbours boolean;
-    alike boolean;
+    ended bigint := 0;
     its pawl_bulk.operations;
 BEGIN
     SELECT NULL::bigint AS row_number INTO other;
@@ -214,26 +214,27 @@ BEGIN
     END IF;
     -- they are read in order instead of one by one: as many as surely fit into a hash table
     neighbours := met.one AND met.last_row - met.first_row < 2 * met.rows AND met.rows <= 100000;
-    alike := neighbours AND met.first_step = met.last_step AND met.state = met.last_state;
+    -- the usual case: the work of neighbours whose worker ends them alike
+    IF neighbours AND met.rows > 4 AND met.first_step = met.last_step AND met.state = met.last_state
+            AND met.state IN ('Completed', 'Failed') THEN
+        DELETE FROM pawl_bulk.work w
+         WHERE w.operation = one AND w.row_number BETWEEN met.first_row AND met.last_row
+           AND w.step_index = met.first_step AND w.state = 'leased' AND w.worker = actor AND w.lease_until > now_at
+           AND w.kind <> 'signal' AND (w.row_number IN (SELECT n.row_number FROM new_records n)) IS TRUE;
+        GET DIAGNOSTICS ended = ROW_COUNT;
+    END IF;
     -- rows of a block have no work of their own: one lookup instead of one for each row
-    IF NOT met.one OR EXISTS (SELECT FROM pawl_bulk.work w
-            WHERE w.operation = one AND w.row_number BETWEEN met.first_row AND met.last_row AND w.last_row IS NULL) THEN
+    IF ended < met.rows AND (NOT met.one OR EXISTS (SELECT FROM pawl_bulk.work w WHERE w.operation = one
+            AND w.row_number BETWEEN met.first_row AND met.last_row AND w.last_row IS NULL)) THEN
         -- A row is ended by the worker that has it, by a SQL function, or by a signal; it times out at its deadline,
         -- and fails by itself when it has lost too many workers.
-        WITH in_order AS (
-            DELETE FROM pawl_bulk.work w
-             WHERE alike AND met.state IN ('Completed', 'Failed', 'TimedOut', 'Cancelled') AND w.operation = one
-               AND w.row_number BETWEEN met.first_row AND met.last_row AND w.step_index = met.first_step
-               AND (w.row_number IN (SELECT n.row_number FROM new_records n)) IS TRUE
-            RETURNING w.*, met.state AS to_state),
-        others AS (
+        WITH gone AS (
             DELETE FROM pawl_bulk.work w USING new_records n
-             WHERE NOT alike
-               AND w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
+             WHERE w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
                AND n.state IN ('Completed', 'Failed', 'TimedOut', 'Cancelled')
             RETURNING w.*, n.state AS to_state)
         SELECT g.worker, g.row_number, g.step_index, g.kind, g.state, g.to_state, g.lease_until, g.deadline_at
-            INTO other FROM (SELECT i.* FROM in_order i UNION ALL SELECT o.* FROM others o) g
+            INTO other FROM gone g
          WHERE CASE WHEN g.to_state = 'Cancelled' THEN false
                     WHEN g.to_state = 'TimedOut' THEN (g.deadline_at <= now_at) IS NOT TRUE
                     WHEN g.kind = 'signal' THEN g.deadline_at <= now_at

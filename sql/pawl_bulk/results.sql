@@ -33,12 +33,13 @@ DECLARE
     span record;
 BEGIN
     SELECT min(u.row_number) AS first, max(u.row_number) AS last, count(*) AS rows,
-        bool_and(u.operation = one AND u.step_index = step AND u.outcome = 'ok') AS alike
+        bool_and(u.operation = one AND u.step_index = step AND u.outcome = 'ok') AS alike,
+        (SELECT s.kind FROM pawl_bulk.operations o
+            JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
+             WHERE o.operation = one AND s.step_index = step) AS kind
       INTO span FROM unnest(operations, row_numbers, step_indexes, outcomes)
           u(operation, row_number, step_index, outcome);
-    IF span.alike AND span.last - span.first < 2 * span.rows AND (SELECT s.kind = 'sync' FROM pawl_bulk.operations o
-            JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
-             WHERE o.operation = one AND s.step_index = step) THEN
+    IF span.alike AND span.kind = 'sync' AND span.last - span.first < 2 * span.rows THEN
         -- the usual case: neighbouring rows are read in order
         UPDATE pawl_bulk.records r
             SET state = 'Completed', tries = r.tries + 1, completed_at = now_at, error_message = NULL

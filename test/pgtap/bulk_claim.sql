@@ -185,4 +185,24 @@ select throws_ok(format($$update pawl_bulk.records set state = 'WaitingForComple
     row_number = 2$$, :'o'), 'PW003', 'row 2 cannot wait: its step is synchronous',
     'a row of a synchronous step does not wait');
 reset pawl.processor;
+
+-- Five rows or more: the work of all of them is deleted at once.
+select submitted('plain', 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h') as k \gset
+truncate mine, theirs;
+insert into mine select * from pawl_bulk.claim('w', 'hands', 10) where operation = :'k';
+select is(said('w', 'ok', '{1,2,3,5,6,7}'), '1 ok, 2 ok, 3 ok, 5 ok, 6 ok, 7 ok', 'most claimed rows are reported');
+select is(rows_of(:'k'), '1 0 Completed, 2 0 Completed, 3 0 Completed, 4 0 Running w, 5 0 Completed, 6 0 Completed, '
+    '7 0 Completed, 8 0 Running w', 'and those between them stay with their worker');
+select is((select count(*) from pawl_bulk.verify()), 0::bigint, 'with their work');
+select submitted('table', 'm', 'n', 'o', 'p', 'q', 'r') as u \gset
+truncate mine;
+insert into mine select * from pawl_bulk.claim('w', 'cells', 10) where operation = :'u';
+select is((select count(*) from pawl_bulk.report((select jsonb_agg(jsonb_build_object('operation', operation,
+    'row_number', row_number, 'step_index', step_index, 'token', token, 'result', case row_number when 2 then 'fail'
+    else 'ok' end)) from mine), 'w') where ok), 6::bigint, 'one try of six fails');
+select is(rows_of(:'u'), '1 0 Completed, 2 0 Running, 3 0 Completed, 4 0 Completed, 5 0 Completed, 6 0 Completed',
+    'and its row is tried again');
+select is((select count(*) from pawl_bulk.work where operation = :'u'), 1::bigint, 'with the work that it has');
+select throws_like(format($$update pawl_bulk.records set state = 'Failed', error_type = 'StepFailure' where operation =
+    %L and state = 'Running'$$, :'u'), 'row 2 at step 0 is not claimed by %', 'a row that waits is ended by none');
 select finish();
