@@ -288,8 +288,31 @@ select pawl_saga.define('{"flow": "linear", "name": "named", "children": [{"task
 select pawl_saga.start('named') as f \gset
 select is((select state || ' ' || coalesce(ended_at::text, 'has not ended') from pawl_saga.runs
     where flow_uuid = :'f'), 'WAITING has not ended', 'the engine waits');
-select is(work() || ', ' || work('{execute b}') || ', ' || work(), 'execute a, execute b, revert b', 'a task fails');
-select node from pawl_saga.claim('w') \gset
+-- The index of claims is full of dead rows of what went before, and its head is left out for a moment.
+create function worked(fails text[] default '{}') returns text language plpgsql as $$
+declare did text := '';
+begin
+    for try in 1 .. 1000 loop
+        did := work(fails);
+        exit when did <> '';
+        perform pg_sleep(0.05);
+    end loop;
+    return did;
+end $$;
+create function claimed() returns int language plpgsql as $$
+declare node int;
+begin
+    for try in 1 .. 1000 loop
+        select c.node into node from pawl_saga.claim('w') c;
+        exit when node is not null;
+        perform pg_sleep(0.05);
+    end loop;
+    return node;
+end $$;
+select is(worked(), 'execute a', 'a task succeeds');
+select is(worked('{execute b}'), 'execute b', 'the next one fails');
+select is(worked(), 'revert b', 'and is reverted');
+select claimed() as node \gset
 begin;
 set local pawl.processor = 'w';
 set local pawl.event = 'reverted';
