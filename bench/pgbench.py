@@ -56,3 +56,8 @@ def pgbench(path, clients, *limit, settings="", database="bench", alone=True):
     done = next(number(line) for line in lines if line.startswith("number of transactions actually processed"))
     tps = next(number(line) for line in lines if line.startswith("tps"))
     return Run(int(done), tps, server_cpu() - before if alone else float("nan"))
+
+
+def machine_speed():
+    """answers a second to the smallest statement, by two clients: how quick the machine is just now"""
+    return pgbench(script("speed", "select 1;"), 2, "-T", 2, alone=False).tps

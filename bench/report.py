@@ -1,15 +1,8 @@
-"""Turns what was measured into the tables on the screen, with the targets and whether they are met; keeps each part in
-bench/results and joins them in bench/RESULTS.md."""
+"""Targets and whether they are met, and the tables of the parts that bench/run measures itself."""
 
-import datetime
-import json
-import os
-import platform
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 
-from peers import BESIDE, LOGGED, Beside, left_out, peers_table
-from server import query
+from peers import LOGGED, Beside
 from tables import table
 from variants import VARIANTS
 
@@ -189,8 +182,9 @@ def single_targets(r):
                 limit,
                 r.single[mode, clients][1] / bare,
             )
-            if mode == "derived" and ("appended", clients) in r.single:
-                yield floor(LABEL["appended"], r.single["appended", clients][1] / bare, word="by hand")
+            for name, word in ("triggered", "floor"), ("appended", "by hand"):
+                if mode == "derived" and (name, clients) in r.single:
+                    yield floor(LABEL[name], r.single[name, clients][1] / bare, word=word)
 
 
 def memory_targets(r):
@@ -220,45 +214,6 @@ def define_targets(r):
         f"the same, and the library defines {DEFINED} settings, as pawl does, ms", r.define["first_settings"] * 1000
     )
     yield floor("an UPDATE with a trigger in PL/pgSQL, ms", r.define["first_plpgsql"] * 1000)
-
-
-def machine():
-    with open("/proc/cpuinfo") as file:
-        names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-    with open("/proc/meminfo") as file:
-        memory = int(file.readline().split()[1]) // 1024 // 1024
-    return (
-        f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores, {memory} GB, Linux "
-        f"{platform.release().split('-')[0]}"
-    )
-
-
-def now():
-    return f"{datetime.datetime.now():%Y-%m-%d %H:%M}"
-
-
-SETTINGS = (
-    "shared_buffers",
-    "max_wal_size",
-    "wal_level",
-    "fsync",
-    "synchronous_commit",
-    "full_page_writes",
-    "autovacuum",
-    "work_mem",
-    "jit",
-)
-
-
-def facts():
-    settings = ", ".join(f"{name} = {query(f'show {name}')}" for name in SETTINGS)
-    version = query("select split_part(version(), ' on ', 1)")
-    pawl = query("select extversion from pg_extension where extname = 'pawl'")
-    return [
-        f"Machine: {machine()}",
-        f"Server: {version}, pawl {pawl}",
-        f"Settings, the same for every variant: {settings}",
-    ]
 
 
 def rows_section(r):
@@ -329,69 +284,3 @@ TRIGGERS = {
     "memory": (memory_targets, memory_section),
     "define": (define_targets, define_section),
 }
-ORDER = (*TRIGGERS, "claims", "backlog", "snapshot", "timers", "attach", "wake", "dag", "steps", "bulk", "saga", "http")
-
-
-@dataclass
-class Part:
-    """A part as it was measured, in one go."""
-
-    name: str
-    targets: list  # rows of the table of targets
-    title: str
-    body: str
-    note: str
-    when: str
-    minutes: float
-    load: tuple  # load averages before and after
-    facts: list
-    beside: list = field(default_factory=list)  # the lines of its peers
-
-
-def screen(parts):
-    head = "== Targets\n" + targets_table([row for part in parts for row in part.targets])
-    lines = [Beside(**line) for part in parts for line in part.beside]
-    if lines:
-        head = f"== Beside what you would take instead\n{peers_table(lines)}\n{left_out(lines).strip()}\n\n{head}"
-    return "\n\n".join([head] + [f"== {part.title}\n{part.body}" for part in parts]) + "\n"
-
-
-def targets_table(rows):
-    return table(["target", "wanted", "measured", ""], rows)
-
-
-MADE = (
-    "Made by `make bench`; run it on your own machine, the ratios are what matters. Each part was measured in one run, "
-    "beside what it is compared with."
-)
-
-
-def markdown(parts, title="What it costs", made=MADE):
-    text = [f"# {title}", made, ""]
-    text += [f"- {fact}" for fact in dict.fromkeys(fact for part in parts for fact in part.facts)]
-    lines = [Beside(**line) for part in parts for line in part.beside]
-    if lines:
-        text += ["", "## Beside what you would take instead", BESIDE + left_out(lines), "", peers_table(lines)]
-    text += ["", "## Targets", targets_table([row for part in parts for row in part.targets]), ""]
-    for part in parts:
-        when = (
-            f"Measured {part.when} in {part.minutes:.0f} minutes; load average {part.load[0]:.1f} before and "
-            f"{part.load[1]:.1f} at the end."
-        )
-        text += [f"## {part.title}", f"{part.note} {when}", "", part.body, ""]
-    return "\n".join(text)
-
-
-def keep(parts):
-    """Puts the parts in the place of what was measured earlier, and joins all there are."""
-    here = Path(__file__).parent
-    folder = here / "results"
-    folder.mkdir(exist_ok=True)
-    for part in parts:
-        (folder / f"{part.name}.json").write_text(json.dumps(asdict(part), indent=1, ensure_ascii=False) + "\n")
-    kept = [
-        Part(**json.loads((folder / f"{name}.json").read_text()))
-        for name in ORDER
-        if (folder / f"{name}.json").exists()
-    ]
-    (here / "RESULTS.md").write_text(markdown(kept))

@@ -204,6 +204,12 @@ insert into {t}_log select gen_random_uuid(), id, (select l.sort_key + 1 from {t
 from {t} m where id = :id;
 commit;"""
 
+# The least that PostgreSQL takes for it: triggers in C that decide nothing.
+TRIGGERED = (
+    ";create trigger appended after update on {t} for each row execute function append_trigger('{t}_log');"
+    + C_TRIGGER.format(when="before", more="for each row")
+)
+
 LOGGED = ("{t}", "{t}_transitions")
 DERIVED = ("{t}", "{t}_transitions_log")
 
@@ -308,6 +314,12 @@ VARIANTS = [
         log_shape(),
         APPENDED,
         APPENDED_ONE,
+        tables=("{t}", "{t}_log"),
+    ),
+    Variant(
+        "triggered",
+        "an empty C trigger, BEFORE ROW, and one in C that appends the log entry, AFTER ROW; nothing decided",
+        log_shape() + TRIGGERED,
         tables=("{t}", "{t}_log"),
     ),
     Variant(
