@@ -61,8 +61,6 @@ std::string title_of(int status) {
             return "Not Found";
         case 405:
             return "Method Not Allowed";
-        case 406:
-            return "Not Acceptable";
         case 408:
             return "Request Timeout";
         case 409:

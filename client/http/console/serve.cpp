@@ -1,7 +1,10 @@
-// May throw std::bad_alloc. The routes of the console's files.
+// May throw std::bad_alloc, std::runtime_error. The routes of the console's files.
+#include <array>
+#include <stdexcept>
 #include <string>
 
 #include <httplib.h>
+#include <zlib.h>
 
 #include "console.hpp"
 
@@ -34,8 +37,31 @@ bool takes_gzip(const httplib::Request& request) {
     return request.get_header_value("x-pawl-encoding").find("gzip") != std::string::npos;
 }
 
+// The content of a file in gzip's format.
+std::string expanded(std::string_view compressed) {
+    struct Stream : z_stream {
+        Stream() : z_stream() {
+            if (inflateInit2(this, MAX_WBITS + 16) != Z_OK) throw std::bad_alloc();
+        }
+        ~Stream() { inflateEnd(this); }
+    } stream;
+    std::array<char, 65536> piece;
+    std::string text;
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(compressed.data()));
+    stream.avail_in = static_cast<uInt>(compressed.size());
+    for (int result = Z_OK; result != Z_STREAM_END;) {
+        stream.next_out = reinterpret_cast<Bytef*>(piece.data());
+        stream.avail_out = static_cast<uInt>(piece.size());
+        result = inflate(&stream, Z_NO_FLUSH);
+        if (result != Z_OK && result != Z_STREAM_END) throw std::runtime_error("a file of the console is damaged");
+        text.append(piece.data(), piece.size() - stream.avail_out);
+    }
+    return text;
+}
+
 void send(const httplib::Request& request, httplib::Response& response, const ConsoleFile& file) {
-    const std::string tag = "\"" + std::string(file.tag) + "\"";
+    const bool expand = file.gzip && !takes_gzip(request);
+    const std::string tag = "\"" + std::string(file.tag) + (expand ? "-expanded\"" : "\"");
     response.set_header("ETag", tag);
     response.set_header("Vary", "Accept-Encoding");
     response.set_header("Cache-Control", file.immutable ? "public, max-age=31536000, immutable" : "no-cache");
@@ -43,9 +69,8 @@ void send(const httplib::Request& request, httplib::Response& response, const Co
         response.status = 304;
         return;
     }
-    if (file.gzip && !takes_gzip(request)) {
-        response.status = 406;
-        response.set_content("the console is sent as gzip\n", "text/plain");
+    if (expand) {
+        response.set_content(expanded(file.content), std::string(file.type).c_str());
         return;
     }
     if (file.gzip) response.set_header("Content-Encoding", "gzip");
