@@ -14,11 +14,13 @@
 #include "log/entry_buffer.hpp"
 #include "log/layout.hpp"
 #include "log/newest_entry.hpp"
+#include "log/predecessor.hpp"
 #include "observe/audit.hpp"
 #include "observe/transaction_counts.hpp"
 #include "pg/bridge.hpp"
 #include "session/context.hpp"
 #include "session/observer.hpp"
+#include "session/statements.hpp"
 #include "work/scan_position.hpp"
 
 extern "C" {
@@ -58,6 +60,8 @@ void executor_run(QueryDesc* query, ScanDirection direction, uint64 count) {
 void executor_run(QueryDesc* query, ScanDirection direction, uint64 count, bool once) {
 #define PAWL_RUN_ARGUMENTS query, direction, count, once
 #endif
+    RunningStatement statement = {running_statement, command_of(query), InvalidCommandId};
+    running_statement = &statement;
     ++executor_level;
     PG_TRY();
     {
@@ -67,7 +71,10 @@ void executor_run(QueryDesc* query, ScanDirection direction, uint64 count, bool 
             standard_ExecutorRun(PAWL_RUN_ARGUMENTS);
     }
     PG_FINALLY();
-    { --executor_level; }
+    {
+        --executor_level;
+        running_statement = statement.outer;
+    }
     PG_END_TRY();
 }
 
@@ -78,6 +85,8 @@ bool ends_a_statement(const QueryDesc* query) {
 }
 
 void executor_finish(QueryDesc* query) {
+    RunningStatement statement = {running_statement, command_of(query), InvalidCommandId};
+    running_statement = &statement;
     ++executor_level;
     PG_TRY();
     {
@@ -87,14 +96,21 @@ void executor_finish(QueryDesc* query) {
             standard_ExecutorFinish(query);
     }
     PG_FINALLY();
-    { --executor_level; }
+    {
+        --executor_level;
+        running_statement = statement.outer;
+    }
     PG_END_TRY();
     // The queries of foreign keys leave their AFTER triggers to the statement around them.
     const bool triggers_fired = (query->estate->es_top_eflags & EXEC_FLAG_SKIP_TRIGGERS) == 0;
-    if (triggers_fired) delete_vanished_rows();
+    if (triggers_fired)
+        delete_vanished_rows();
+    else
+        inherit_triggers(statement.command);
     if (deferring_level != no_level && deferring_level > executor_level)
         deferring_level = triggers_fired ? no_level : executor_level;
     if (!entry_buffer_is_empty() && ends_a_statement(query)) write_pending_entries(false);
+    if (running_statement == nullptr) forget_written();
     if (distribution.level > executor_level && distribution.level != no_level) follow_distribution();
 }
 
@@ -153,7 +169,9 @@ void forget_everything() {
     forget_deferral();
     forget_distribution();
     clear_intents();
+    forget_predecessors();
     executor_level = 0;
+    running_statement = nullptr;
     deferring_level = no_level;
     free_stale_members();
     free_stale_machines();
@@ -189,11 +207,13 @@ void subtransaction_event(SubXactEvent event, SubTransactionId mine, SubTransact
     if (event == SUBXACT_EVENT_COMMIT_SUB) {
         reassign_partition_moves(mine, parent);
         reassign_changes(mine, parent);
+        reassign_requests(mine, parent);
         reassign_events(mine, parent);
         reassign_wakes(mine, parent);
         reassign_counts(mine, parent);
     } else if (event == SUBXACT_EVENT_ABORT_SUB) {
         drop_changes_of(mine);
+        drop_requests_of(mine);
         drop_events_of(mine);
         drop_wakes_of(mine);
         drop_counts_of(mine);

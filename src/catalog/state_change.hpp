@@ -19,6 +19,9 @@ struct StateChange {
     SubTransactionId subtransaction;
     CommandId command;   // the command that made it; orders the state changes of a subject within the transaction
     TransactionId left;  // xmin of the old version of the row; invalid: the row is new
+    CommandId born;      // that made the old version, if this transaction did; else invalid
+    bool born_new;       // it was inserted (also into another partition), and not updated
+    CommandId made;      // that made the new version, if an AFTER trigger has made this known; else invalid
     const Binding* binding;
     text* from;   // null: the row is new
     text* to;     // null: the row is deleted
@@ -29,7 +32,6 @@ struct StateChange {
     Jsonb* metadata;
     TimestampTz at;
     bool may_wait;         // its predecessor may still be in the entry buffer
-    bool captured;         // written by an INSERT into the log, not through the entry buffer
     std::uint8_t roles;    // of the transition; see counted_roles
     bool begins;           // of a row that was there before its log: not written if the log has begun meanwhile
     Placement* placement;  // null: the row takes a transition; valid until the statement of pawl.place has ended
@@ -42,13 +44,16 @@ struct Outcome {
     text* to;
     text* event;
     CommandId command;
-    bool may_wait;           // the old version of the row was made by this transaction
-    bool begins;             // see StateChange
-    const text* processor;   // the acting processor; null: by the intent and the settings
-    Jsonb* added;            // joined to the metadata; may be null
-    TransactionId left;      // xmin of the old version of the row
-    bool waits = false;      // the row has a due time and cannot be claimed yet
-    std::uint8_t roles = 0;  // of the transition; see counted_roles
+    bool may_wait;                      // the old version of the row was made by this transaction
+    bool begins;                        // see StateChange
+    const text* processor;              // the acting processor; null: by the intent and the settings
+    Jsonb* added;                       // joined to the metadata; may be null
+    TransactionId left;                 // xmin of the old version of the row
+    CommandId born = InvalidCommandId;  // see StateChange
+    bool born_new = false;              // see StateChange
+    CommandId made = InvalidCommandId;  // see StateChange
+    bool waits = false;                 // the row has a due time and cannot be claimed yet
+    std::uint8_t roles = 0;             // of the transition; see counted_roles
     SubTransactionId subtransaction = InvalidSubTransactionId;  // in which it happened; invalid: the current one
     TimestampTz at = 0;                                         // when it happened; 0: now
     Jsonb* facts = nullptr;          // from the row's result column, see facts_of_result; may be null

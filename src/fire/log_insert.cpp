@@ -8,6 +8,7 @@
 #include "log/entry_buffer.hpp"
 #include "log/log_table.hpp"
 #include "log/newest_entry.hpp"
+#include "log/predecessor.hpp"
 #include "log/writer.hpp"
 #include "pg/sqlstate.hpp"
 
@@ -118,6 +119,15 @@ HeapTuple merge(TriggerData* trigger, const LogWriter* writer, HeapTuple made) {
     return made;
 }
 
+// The newest entry, which the requested one follows, and which is not the most recent one any more.
+NewestEntry retire_predecessor(LogWriter* writer, const StateChange& change) {
+    const NewestEntry newest = find_newest(writer, change);
+    require_predecessor(change, newest, has_pending_entry(change));
+    end_request();
+    retire_newest(writer, newest);
+    return newest;
+}
+
 TriggerData* log_trigger(FunctionCallInfo fcinfo) {
     if (!CALLED_AS_TRIGGER(fcinfo))
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.log_insert() is a trigger function");
@@ -201,8 +211,7 @@ PAWL_FUNCTION(pawl_log_insert) {
                 ERROR,
                 (errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION), errmsg("the request changed no row of %s", target.table),
                  errdetail("A trigger, a rule or a row security policy of the table suppressed the update.")));
-        NewestEntry newest = find_newest(writer, *intent.captured);
-        retire_newest(writer, newest);
+        const NewestEntry newest = retire_predecessor(writer, *intent.captured);
         MemoryContext spi = MemoryContextSwitchTo(memory);
         HeapTuple made = merge(trigger, writer, form_log_tuple(writer, *intent.captured, newest));
         MemoryContextSwitchTo(spi);

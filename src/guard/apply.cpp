@@ -2,20 +2,24 @@
 #include "guard/apply.hpp"
 
 #include "events/wake.hpp"
+#include "guard/decide_write.hpp"
 #include "guard/entry.hpp"
-#include "guard/handover.hpp"
 #include "guard/metadata.hpp"
-#include "guard/rejection.hpp"
-#include "guard/row_states.hpp"
 #include "log/entry_buffer.hpp"
+#include "log/predecessor.hpp"
 #include "session/observer.hpp"
 
 namespace pawl {
 
 namespace {
 
-bool made_here(HeapTuple tuple) {
-    return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+// Notes when the old version of the row was made.
+void note_old(const Row& before, Outcome* outcome) {
+    HeapTupleHeader old = before.tuple->t_data;
+    outcome->left = HeapTupleHeaderGetXmin(old);
+    outcome->may_wait = TransactionIdIsCurrentTransactionId(outcome->left);
+    if (outcome->may_wait) outcome->born = HeapTupleHeaderGetCmin(old);
+    outcome->born_new = (old->t_infomask & HEAP_UPDATED) == 0;
 }
 
 core::StateId state_in(const Binding& binding, TupleTableSlot* row) {
@@ -62,18 +66,6 @@ bool manages_columns(const Binding& binding) {
     return binding.managed != nullptr && SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA;
 }
 
-Statement statement_of(const ManagedUpdate& managed_update, const Row& before, const Row& after) {
-    return {managed_update.updated, before.slot, after.slot};
-}
-
-[[noreturn]] void report_rewritten(const Binding& binding, TupleTableSlot* row) {
-    ereport(ERROR,
-            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-             errmsg("a trigger changed the state after the managed columns were set"),
-             errdetail("%s: a BEFORE UPDATE trigger sorts after the validating trigger.", describe_row(binding, row)),
-             errhint("Rename that trigger so that it sorts before \"~pawl_validate\".")));
-}
-
 // Records the state changes of one write: wakes waiters, counts them, and puts them into the entry buffer. The only one
 // is left to the function that asked for it instead, if there is one.
 void record(const Binding& binding, TupleTableSlot* row, const Outcome* outcomes, int n, Intent* intent) {
@@ -81,87 +73,10 @@ void record(const Binding& binding, TupleTableSlot* row, const Outcome* outcomes
     if (binding.wake && !last.waits) note_claimable(binding, last.to);
     for (int i = 0; observer.changed != nullptr && i < n; ++i) observer.changed(binding, outcomes[i]);
     if (!writes_entries(binding)) return;
-    if (intent != nullptr && intent->capture != nullptr && intent->captured == nullptr)
-        intent->captured = make_change_in(intent->capture, binding, row, last, intent);
-    else
-        buffer_changes(binding, row, outcomes, n, intent);
-}
-
-// Returns the decided transition or raises the rejection. `row_of`: the binding of the row's table, for the error.
-int decide_or_reject(const Question& question, const RowVersions& versions, const Binding& row_of, const Row& row,
-                     const States& states) {
-    const Decision decision = decide(question, versions);
-    if (decision.transition != no_transition) return decision.transition;
-    const RejectionReason& reason = decision.reason;
-    if (reason.guard != nullptr)
-        raise(row_of, rejected_by_guard(row_of, row.slot, states.from_text, states.to_text, reason.guard));
-    if (reason.fault != OwnershipFault::none)
-        reject_ownership(row_of, row.slot, *question.ownership, reason.fault,
-                         describe_move(states.from_text, states.to_text));
-    if (question.from == core::no_state && states.from_text == nullptr)
-        reject_initial_state(row_of, row.slot, states.to_text, decision.event, !states.enters);
-    reject_transition(row_of, row.slot, states.from_text, states.to_text, decision.event);
-}
-
-void decide_entry(Binding& binding, const Binding& before_of, const Row& before, const Row& after, const States& states,
-                  Intent* intent, ManagedUpdate* managed_update, Path* path) {
-    if (states.events != nullptr) reject_transition(before_of, before.slot, nullptr, states.to_text, nullptr);
-    const Question question = {binding, states.from, states.to, intent, nullptr};
-    path->n = 1;
-    path->steps[0] = {
-        decide_or_reject(question, versions_of(before, before_of, after, binding), before_of, before, states), nullptr,
-        nullptr, 0, -1};
-    if (managed_update != nullptr)
-        set_for_entry(binding, states.to, statement_of(*managed_update, before, after), &managed_update->changes);
-}
-
-// Decides the events that were listed.
-void walk_or_reject(const Walk& asked, Path* path) {
-    if (const Rejection* rejection = walk(asked, path)) raise(asked.binding, *rejection);
-}
-
-// In a BEFORE trigger: decides, and sets the managed columns.
-void decide_and_set(Oid relation, Binding& binding, const Row& before, const Row& after, const States& states,
-                    Intent* intent, ManagedUpdate* managed_update, Path* path) {
-    if (states.enters) return decide_entry(binding, binding, before, after, states, intent, managed_update, path);
-    if (states.events != nullptr)
-        return walk_or_reject(
-            {relation, binding, binding, before, after, states.from, states.to, *states.events, intent, managed_update},
-            path);
-    const Statement statement = statement_of(*managed_update, before, after);
-    const Actor actor = acting(intent, actor_in(*binding.managed, statement));
-    const Ownership ownership = ownership_of(binding, before.slot, actor);
-    const Question question = {binding, states.from, states.to, intent, &ownership};
-    const int transition =
-        decide_or_reject(question, versions_of(before, binding, after, binding), binding, before, states);
-    set_for_transition(binding, ownership, transition, statement, intent, &managed_update->changes);
-    path->n = 1;
-    path->steps[0] = {transition, actor.name,
-                      takes_away(binding, ownership, transition) ? lost_ownership(ownership) : nullptr, ownership.moved,
-                      -1};
-}
-
-// In an AFTER trigger, or without managed columns: takes the decision of the BEFORE trigger, or decides if there is
-// none.
-void decide_or_take(Oid relation, Binding& binding, const Binding& before_of, const Row& before, const Row& after,
-                    const States& states, Intent* intent, const HandoverKey& key, Path* path) {
-    take_decision(key, path);
-    if (path->n > 0) {
-        if (binding.machine->machine->transitions()[path->steps[path->n - 1].transition].to != states.to)
-            report_rewritten(before_of, before.slot);
-        return;
-    }
-    if (manages_columns(binding)) report_rewritten(before_of, before.slot);
-    if (states.enters) return decide_entry(binding, before_of, before, after, states, intent, nullptr, path);
-    if (states.events != nullptr)
-        return walk_or_reject(
-            {relation, binding, before_of, before, after, states.from, states.to, *states.events, intent, nullptr},
-            path);
-    const Question question = {binding, states.from, states.to, intent, nullptr};
-    path->n = 1;
-    path->steps[0] = {
-        decide_or_reject(question, versions_of(before, before_of, after, binding), before_of, before, states), nullptr,
-        nullptr, 0, -1};
+    if (intent == nullptr || intent->capture == nullptr || intent->captured != nullptr)
+        return buffer_changes(binding, row, outcomes, n, intent);
+    intent->captured = make_change_in(intent->capture, binding, row, last, intent);
+    begin_request(*intent->captured);
 }
 
 // The outcomes of a path. *first has what all have in common, and becomes the first of them.
@@ -187,65 +102,98 @@ Outcome* outcomes_of(const Binding& binding, const Path& path, const States& sta
 
 enum class When { before, after };
 
+Write write_of(const Member& member, Binding& binding, const Binding& before_of, const Row& before, const Row& after) {
+    return {member, binding, before_of, before, after, intent_for(binding.root, NameStr(binding.column))};
+}
+
 bool has_effects(const Binding& binding, const Path& path) {
     for (int i = 0; i < path.n; ++i)
         if (binding.calls[path.steps[i].transition].neffects > 0) return true;
     return false;
 }
 
+Outcome first_outcome(const Write& write, When when) {
+    Outcome outcome = {};
+    if (!is_recorded(write.binding)) return outcome;
+    note_old(write.before, &outcome);
+    if (when == When::after) outcome.made = HeapTupleHeaderGetCmin(write.after.tuple->t_data);
+    outcome.command = when == When::before ? GetCurrentCommandId(false) : outcome.made;
+    return outcome;
+}
+
+// The row takes no transition: pawl.upgrade or pawl.place writes its state.
+void apply_remap(const Write& write, const States& states, ManagedUpdate* managed_update, Outcome* outcome) {
+    Intent* intent = write.intent;
+    outcome->from = states.from_text;
+    outcome->to = states.to_text;
+    outcome->event = intent->placement != nullptr ? place_event() : upgrade_event();
+    outcome->placement = intent->placement;
+    // a trigger of the table may have written another state
+    if (intent->placement != nullptr && view(outcome->to) != view(intent->placement->to))
+        reject_transition(write.before_of, write.before.slot, states.from_text, states.to_text, nullptr);
+    if (managed_update != nullptr)
+        set_for_remap(write.binding, states.to, statement_of(*managed_update, write.before, write.after), intent,
+                      &managed_update->changes);
+}
+
+// Takes the decision of the BEFORE trigger, if this is the AFTER trigger and managed columns were set there. `states`:
+// as they are by the settings of now, which a function of the statement may have changed since.
+bool take_decision(const Write& write, const HandoverKey& key, States* states, Decided* decided) {
+    if (!take_decision(key, decided)) return false;
+    require_as_set(write, *decided);
+    const bool remaps = write.intent != nullptr && write.intent->remap;
+    if (decided->path.n > 0)
+        *states = moving_states_of(write.before_of, write.before, write.binding, write.after);
+    else if (states->from == states->to && states->from != core::no_state && !remaps)
+        states->stays = true;
+    return true;
+}
+
 // Applies an update to one binding of the row. *path: the transitions whose effects have still to run. `key`: of the
-// old version, by which the BEFORE trigger has left its decision.
-void apply_update(Oid relation, Binding& binding, const Binding& before_of, const Row& before, const Row& after,
-                  When when, const HandoverKey& key, ManagedUpdate* managed_update, Path* path) {
+// old version, by which the BEFORE trigger has left its decision. `managed_update`: null in the AFTER trigger, and
+// without managed columns.
+void apply_update(const Write& write, When when, const HandoverKey& key, ManagedUpdate* managed_update, Path* path) {
+    Binding& binding = write.binding;
     path->n = 0;
-    check_key(before_of, before.slot, binding, after.slot);
-    const bool keeps = managed_update != nullptr && binding.managed != nullptr;
-    Intent* intent = intent_for(binding.root, NameStr(binding.column));
-    States states = states_of(before_of, before, binding, after, intent);
+    check_key(write.before_of, write.before.slot, binding, write.after.slot);
+    if (binding.managed == nullptr) managed_update = nullptr;
+    States states = states_of(write.before_of, write.before, binding, write.after, write.intent);
+    Decided decided = {};
+    const bool keeps = when == When::after && manages_columns(binding);
+    const bool is_left = keeps && take_decision(write, key, &states, &decided);
     let_enter(binding, &states);
     if (states.stays) {
-        if (keeps && !loses_stray_owner(binding, states.to, before, after))
-            set_without_transition(binding, states.to, statement_of(*managed_update, before, after), intent,
-                                   &managed_update->changes);
+        if (is_recorded(binding)) note_other_write(write.before_of, write.before.slot, write.before.tuple);
+        if (managed_update != nullptr && !loses_stray_owner(binding, states.to, write.before, write.after))
+            set_without_transition(binding, states.to, statement_of(*managed_update, write.before, write.after),
+                                   write.intent, &managed_update->changes);
         return;
     }
-
-    Outcome outcome = {};
+    Outcome outcome = first_outcome(write, when);
     Outcome* outcomes = &outcome;
-    if (is_recorded(binding)) {
-        outcome.may_wait = made_here(before.tuple);
-        outcome.left = HeapTupleHeaderGetXmin(before.tuple->t_data);
-        outcome.command =
-            when == When::before ? GetCurrentCommandId(false) : HeapTupleHeaderGetCmin(after.tuple->t_data);
-    }
-    if (intent != nullptr && intent->remap && states.to != core::no_state) {
-        outcome.from = states.from_text;
-        outcome.to = states.to_text;
-        outcome.event = intent->placement != nullptr ? place_event() : upgrade_event();
-        outcome.placement = intent->placement;
-        // a trigger of the table may have written another state
-        if (intent->placement != nullptr && view(outcome.to) != view(intent->placement->to))
-            reject_transition(before_of, before.slot, states.from_text, states.to_text, nullptr);
-        if (keeps)
-            set_for_remap(binding, states.to, statement_of(*managed_update, before, after), intent,
-                          &managed_update->changes);
+    if (write.intent != nullptr && write.intent->remap && states.to != core::no_state) {
+        apply_remap(write, states, managed_update, &outcome);
     } else {
         // A state that is unknown to the machine was stored without validation: no transition leaves it.
         if (states.from == core::no_state && !states.enters)
-            reject_transition(before_of, before.slot, states.from_text, states.to_text, nullptr);
-        if (keeps)
-            decide_and_set(relation, binding, before, after, states, intent, managed_update, path);
-        else
-            decide_or_take(relation, binding, before_of, before, after, states, intent, key, path);
+            reject_transition(write.before_of, write.before.slot, states.from_text, states.to_text, nullptr);
+        if (is_left && decided.path.n > 0) {
+            require_as_decided(write, decided, states);
+            *path = decided.path;
+        } else if (keeps) {
+            reject_rewritten_state(write);
+        } else {
+            decide_write(write, states, managed_update, path);
+        }
         outcomes = outcomes_of(binding, *path, states, &outcome);
     }
     const ColumnChanges* changes = managed_update == nullptr ? nullptr : &managed_update->changes;
-    if (keeps && binding.nresults > 0)
-        outcomes->facts = facts_of_result(binding, statement_of(*managed_update, before, after));
+    if (managed_update != nullptr && binding.nresults > 0)
+        outcomes->facts = facts_of_result(binding, statement_of(*managed_update, write.before, write.after));
     Outcome& last = outcomes[Max(path->n, 1) - 1];
-    last.waits = binding.wake && waits_for_time(binding, after.slot, changes);
-    if (binding.logs_token) last.token = token_after(binding, after.slot, changes);
-    record(binding, after.slot, outcomes, Max(path->n, 1), intent);
+    last.waits = binding.wake && waits_for_time(binding, write.after.slot, changes);
+    if (binding.logs_token) last.token = token_after(binding, write.after.slot, changes);
+    record(binding, write.after.slot, outcomes, Max(path->n, 1), write.intent);
     if (!has_effects(binding, *path)) path->n = 0;
 }
 
@@ -264,7 +212,7 @@ void apply_update_before(Member* member, const Row& before, const Row& after, Ma
         Binding& binding = member->bindings[i];
         const HandoverKey key = handover_key(member, i, before.tuple);
         Path path;
-        apply_update(member->relid, binding, binding, before, after, When::before, key, managed_update, &path);
+        apply_update(write_of(*member, binding, binding, before, after), When::before, key, managed_update, &path);
         if (!binding.has_effects) continue;
         if (path.n > 0)
             leave_effects(key, path);
@@ -277,8 +225,8 @@ void apply_update_after(Member* member, const Row& before, const Row& after) {
     for (int i = 0; i < member->nbindings; ++i) {
         Binding& binding = member->bindings[i];
         Path path;
-        apply_update(member->relid, binding, binding, before, after, When::after, handover_key(member, i, before.tuple),
-                     nullptr, &path);
+        apply_update(write_of(*member, binding, binding, before, after), When::after,
+                     handover_key(member, i, before.tuple), nullptr, &path);
         run_effects_of(member->relid, binding, binding, path, before, after);
     }
 }
@@ -287,21 +235,23 @@ void set_columns_before(Member* member, const Row& before, const Row& after, Man
     for (int i = 0; i < member->nbindings; ++i) {
         Binding& binding = member->bindings[i];
         if (binding.managed == nullptr) continue;
-        Intent* intent = intent_for(binding.root, NameStr(binding.column));
-        States states = states_of(binding, before, binding, after, intent);
+        const Write write = write_of(*member, binding, binding, before, after);
+        States states = states_of(binding, before, binding, after, write.intent);
         let_enter(binding, &states);
+        Decided decided = {};
         if (states.stays) {
             if (!loses_stray_owner(binding, states.to, before, after))
-                set_without_transition(binding, states.to, statement_of(*managed_update, before, after), intent,
+                set_without_transition(binding, states.to, statement_of(*managed_update, before, after), write.intent,
                                        &managed_update->changes);
-        } else if (intent != nullptr && intent->remap && states.to != core::no_state) {
-            set_for_remap(binding, states.to, statement_of(*managed_update, before, after), intent,
+        } else if (write.intent != nullptr && write.intent->remap && states.to != core::no_state) {
+            set_for_remap(binding, states.to, statement_of(*managed_update, before, after), write.intent,
                           &managed_update->changes);
         } else if (states.from != core::no_state || states.enters) {
-            Path path;
-            decide_and_set(member->relid, binding, before, after, states, intent, managed_update, &path);
-            leave_decision(handover_key(member, i, before.tuple), path);
+            decide_write(write, states, managed_update, &decided.path);
         }
+        decided.fingerprint =
+            fingerprint_of(*member, binding, after.slot, &managed_update->changes, has_guards(binding, decided.path));
+        leave_decision(handover_key(member, i, before.tuple), decided);
     }
 }
 
@@ -330,7 +280,7 @@ void apply_insert(Member* member, const Row& row) {
         Outcome outcome = {};
         outcome.to = to_text;
         outcome.event = binding.machine->event_text[transition];
-        outcome.command = HeapTupleHeaderGetCmin(row.tuple->t_data);
+        outcome.command = outcome.made = HeapTupleHeaderGetCmin(row.tuple->t_data);
         outcome.may_wait = true;  // a row of this key may have been deleted earlier in the same statement's triggers
         outcome.waits = binding.wake && waits_for_time(binding, row.slot, nullptr);
         if (binding.logs_token) outcome.token = token_after(binding, row.slot, nullptr);
@@ -355,8 +305,7 @@ void apply_delete(Member* member, const Row& row, Ending ending, CommandId comma
         if (!may_end(binding, from)) reject_delete(binding, row.slot, outcome.from);
         outcome.event = event_of(ending);
         outcome.command = command;
-        outcome.may_wait = made_here(row.tuple);
-        outcome.left = HeapTupleHeaderGetXmin(row.tuple->t_data);
+        note_old(row, &outcome);
         outcome.subtransaction = subtransaction;
         record(binding, row.slot, &outcome, 1, nullptr);
     }
@@ -370,8 +319,8 @@ void apply_partition_move(Member* from, const Row& before, Member* to, const Row
             if (before_of.root != binding.root || strcmp(NameStr(before_of.column), NameStr(binding.column)) != 0)
                 continue;
             Path path;
-            apply_update(to->relid, binding, before_of, before, after, When::after, handover_key(from, j, before.tuple),
-                         nullptr, &path);
+            apply_update(write_of(*to, binding, before_of, before, after), When::after,
+                         handover_key(from, j, before.tuple), nullptr, &path);
             run_effects_of(to->relid, binding, before_of, path, before, after);
         }
     }

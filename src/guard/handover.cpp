@@ -13,11 +13,12 @@ struct PendingEffects {
 struct PendingDecision {
     HandoverKey key;
     int n;
-    PathStep* steps;
+    PathStep* steps;  // null: there are none
+    Fingerprint fingerprint;
 };
 
-HTAB* pending = nullptr;  // PendingEffects, in the transaction's memory
-HTAB* decided = nullptr;  // PendingDecision, the same
+HTAB* pending = nullptr;    // PendingEffects, in the transaction's memory
+HTAB* decisions = nullptr;  // PendingDecision, the same
 
 HTAB* make_table(const char* name, std::size_t entry) {
     HASHCTL control = {};
@@ -71,30 +72,41 @@ bool effects_are_pending() noexcept {
     return pending != nullptr && hash_get_num_entries(pending) > 0;
 }
 
-void leave_decision(const HandoverKey& key, const Path& path) {
-    if (decided == nullptr) decided = make_table("pawl decisions", sizeof(PendingDecision));
-    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
-    auto* steps = static_cast<PathStep*>(palloc(sizeof(PathStep) * path.n));
-    for (int i = 0; i < path.n; ++i) steps[i] = copied(path.steps[i]);
-    MemoryContextSwitchTo(caller);
-    auto* decision = static_cast<PendingDecision*>(hash_search(decided, &key, HASH_ENTER, nullptr));
+void leave_decision(const HandoverKey& key, const Decided& decided) {
+    if (decisions == nullptr) decisions = make_table("pawl decisions", sizeof(PendingDecision));
+    const Path& path = decided.path;
+    PathStep* steps = nullptr;
+    if (path.n > 0) {
+        MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+        steps = static_cast<PathStep*>(palloc(sizeof(PathStep) * path.n));
+        for (int i = 0; i < path.n; ++i) steps[i] = copied(path.steps[i]);
+        MemoryContextSwitchTo(caller);
+    }
+    bool found;
+    auto* decision = static_cast<PendingDecision*>(hash_search(decisions, &key, HASH_ENTER, &found));
+    if (found && decision->steps != nullptr) pfree(decision->steps);
     decision->n = path.n;
     decision->steps = steps;
+    decision->fingerprint = decided.fingerprint;
 }
 
-void take_decision(const HandoverKey& key, Path* path) {
-    path->n = 0;
-    if (decided == nullptr) return;
-    auto* decision = static_cast<PendingDecision*>(hash_search(decided, &key, HASH_FIND, nullptr));
-    if (decision == nullptr) return;
-    path->n = decision->n;
-    memcpy(path->steps, decision->steps, sizeof(PathStep) * decision->n);
-    hash_search(decided, &key, HASH_REMOVE, nullptr);
+bool take_decision(const HandoverKey& key, Decided* decided) {
+    if (decisions == nullptr) return false;
+    auto* decision = static_cast<PendingDecision*>(hash_search(decisions, &key, HASH_FIND, nullptr));
+    if (decision == nullptr) return false;
+    decided->path.n = decision->n;
+    decided->fingerprint = decision->fingerprint;
+    if (decision->n > 0) {
+        memcpy(decided->path.steps, decision->steps, sizeof(PathStep) * decision->n);
+        pfree(decision->steps);
+    }
+    hash_search(decisions, &key, HASH_REMOVE, nullptr);
+    return true;
 }
 
 void forget_handovers() noexcept {
     pending = nullptr;
-    decided = nullptr;
+    decisions = nullptr;
 }
 
 }  // namespace pawl

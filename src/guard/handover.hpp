@@ -2,6 +2,7 @@
 // the old version of the row.
 #pragma once
 
+#include "guard/fingerprint.hpp"
 #include "guard/path.hpp"
 
 namespace pawl {
@@ -20,10 +21,15 @@ void drop_effects(const HandoverKey& key);
 bool take_effects(const HandoverKey& key, Transitions* transitions);
 bool effects_are_pending() noexcept;
 
-// What was decided while managed columns were set, for a row that is validated by its AFTER trigger. Taking it leaves a
-// path of no steps if there is nothing.
-void leave_decision(const HandoverKey& key, const Path& path);
-void take_decision(const HandoverKey& key, Path* path);
+// What was decided while managed columns were set, for a row that is validated by its AFTER trigger.
+struct Decided {
+    Path path;  // of no steps: the row takes no transition
+    Fingerprint fingerprint;
+};
+
+// Replaces what a statement has left whose row was not stored. Taking it returns false if there is nothing.
+void leave_decision(const HandoverKey& key, const Decided& decided);
+bool take_decision(const HandoverKey& key, Decided* decided);
 
 void forget_handovers() noexcept;  // end of transaction
 

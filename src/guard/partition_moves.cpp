@@ -1,6 +1,8 @@
 // May ereport; owns nothing. See partition_moves.hpp.
 #include "guard/partition_moves.hpp"
 
+#include "session/statements.hpp"
+
 namespace pawl {
 
 namespace {
@@ -20,8 +22,8 @@ struct MovingRow {
 MovingRow* moving = nullptr;  // in the transaction's memory
 
 // The row whose BEFORE UPDATE trigger fired last with a changed partition key. If PostgreSQL moves the row to another
-// partition, it inserts it next, in the same command. Users' triggers may insert other rows in between, so the key is
-// compared.
+// partition, it inserts it next, in the same command (which is not the current one, if triggers have run commands of
+// their own). Users' triggers may insert other rows in between, so the key is compared.
 struct LeavingRow {
     int level;
     CommandId command;
@@ -178,7 +180,7 @@ void delete_vanished_rows() {
 
 void row_may_move(const Member* member, const Row& row) {
     leaving.level = executor_level;
-    leaving.command = GetCurrentCommandId(false);
+    leaving.command = running_command();
     leaving.root = member->bindings[0].root;
     if (leaving.memory == nullptr)
         leaving.memory = AllocSetContextCreate(TopMemoryContext, "pawl moving row", ALLOCSET_SMALL_SIZES);
@@ -189,8 +191,7 @@ void row_may_move(const Member* member, const Row& row) {
 }
 
 bool row_is_moving(const Member* member, const Row& row) {
-    if (leaving.key == nullptr || leaving.level != executor_level || leaving.command != GetCurrentCommandId(false))
-        return false;
+    if (leaving.key == nullptr || leaving.level != executor_level || leaving.command != running_command()) return false;
     const Binding& binding = member->bindings[0];
     const Datum* key = binding.root == leaving.root ? key_of(binding, row) : nullptr;
     if (key == nullptr) return false;

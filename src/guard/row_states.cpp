@@ -21,6 +21,18 @@ bool is_for_others(const Binding& binding, core::StateId to, const Intent* inten
            (to == core::no_state || view(binding.machine->state_text[to]) != view(intent->events_to));
 }
 
+// The states in both versions, and their texts.
+void read_both(const Binding& before_of, const Row& before, const Binding& after_of, const Row& after, States* states) {
+    bool old_null, new_null;
+    const Datum old_value = slot_getattr(before.slot, before_of.state, &old_null);
+    const Datum new_value = slot_getattr(after.slot, after_of.state, &new_null);
+    states->from = decode_state(before_of, old_value, old_null);
+    states->to = decode_state(after_of, new_value, new_null);
+    states->from_text = lasting_text(before_of, states->from, old_value, old_null);
+    states->to_text = states->to == core::no_state ? state_as_text(after_of, new_value, new_null)
+                                                   : after_of.machine->state_text[states->to];
+}
+
 }  // namespace
 
 text* lasting_text(const Binding& binding, core::StateId state, Datum value, bool null) {
@@ -45,11 +57,13 @@ States states_of(const Binding& before_of, const Row& before, const Binding& aft
                    same_state(after_of, old_value, old_null, new_value, new_null) &&
                    !(states.events != nullptr ? may_lead_back(after_of, states.to, *states.events)
                                               : is_self_transition(after_of, states.to, intent));
-    if (states.stays) return states;
-    states.from = decode_state(before_of, old_value, old_null);
-    states.from_text = lasting_text(before_of, states.from, old_value, old_null);
-    states.to_text = states.to == core::no_state ? state_as_text(after_of, new_value, new_null)
-                                                 : after_of.machine->state_text[states.to];
+    if (!states.stays) read_both(before_of, before, after_of, after, &states);
+    return states;
+}
+
+States moving_states_of(const Binding& before_of, const Row& before, const Binding& after_of, const Row& after) {
+    States states = {};
+    read_both(before_of, before, after_of, after, &states);
     return states;
 }
 

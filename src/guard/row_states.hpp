@@ -18,6 +18,9 @@ struct States {
 States states_of(const Binding& before_of, const Row& before, const Binding& after_of, const Row& after,
                  const Intent* intent);
 
+// The same for a row that takes transitions which have been decided already.
+States moving_states_of(const Binding& before_of, const Row& before, const Binding& after_of, const Row& after);
+
 // A state's text, valid as long as the entry buffer needs it. The text of a state unknown to the machine is allocated
 // once for consecutive rows in that state.
 text* lasting_text(const Binding& binding, core::StateId state, Datum value, bool null);

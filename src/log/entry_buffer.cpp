@@ -2,6 +2,7 @@
 #include "log/entry_buffer.hpp"
 
 #include "log/write_changes.hpp"
+#include "session/statements.hpp"
 
 namespace pawl {
 
@@ -61,7 +62,7 @@ StateChange* last_of(StateChange* change) {
     return change;
 }
 
-void write_all(bool all) {
+void write_all(bool all, bool notes) {
     MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "pawl pending entries", ALLOCSET_DEFAULT_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(scratch);
     StateChange* rest = nullptr;
@@ -71,9 +72,9 @@ void write_all(bool all) {
         StateChange* changes = take_log(&buffer.first, table);
         buffer.last = last_of(buffer.first);
         if (OidIsValid(table))
-            write_log(table, changes, &outbox, &rest, all);
+            write_log(table, changes, &outbox, &rest, all, notes);
         else
-            write_events(changes, &outbox, &rest, all);
+            write_events(changes, &outbox, &rest, all, notes);
     }
     finish_outbox(outbox);
     buffer.first = rest;
@@ -113,7 +114,7 @@ bool writes_entries(const Binding& binding) {
 
 void buffer_changes(const Binding& binding, TupleTableSlot* row, const Outcome* outcomes, int n,
                     const AttributionOverride* overrides) {
-    if (buffer.n >= buffer.full) write_pending_entries(false);
+    if (buffer.n >= buffer.full) write_pending_entries(false, true);
     if (buffer.context == nullptr)
         buffer.context = AllocSetContextCreate(TopMemoryContext, "pawl entry buffer", ALLOCSET_DEFAULT_SIZES);
     const Attribution* attribution = current_attribution(buffer.context);
@@ -135,13 +136,13 @@ void buffer_beginning(const Binding& binding, TupleTableSlot* row, text* state) 
     buffer_changes(binding, row, &outcome, 1, nullptr);
 }
 
-void write_pending_entries(bool all) {
+void write_pending_entries(bool all, bool crowded) {
     if (buffer.writing || !has_work(all)) return;
     StateChange** noted = list_changes();
     const int n = buffer.n;
     buffer.writing = true;
     PG_TRY();
-    { write_all(all); }
+    { write_all(all, !crowded && running_statement != nullptr); }
     PG_CATCH();
     {
         // Only the failed subtransaction is rolled back; state changes of the outer ones have still to be written.
@@ -158,6 +159,13 @@ void write_pending_entries(bool all) {
 
 bool entry_buffer_is_empty() noexcept {
     return buffer.first == nullptr;
+}
+
+bool has_pending_entry(const StateChange& of_row) {
+    const uint32 hash = hash_of_key(of_row);
+    for (const StateChange* change = buffer.first; change != nullptr; change = change->next)
+        if (change->binding->log.table == of_row.binding->log.table && hash_of_key(*change) == hash) return true;
+    return false;
 }
 
 bool entry_buffer_is_writing() noexcept {

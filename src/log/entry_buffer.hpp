@@ -18,9 +18,11 @@ void buffer_changes(const Binding& binding, TupleTableSlot* row, const Outcome* 
 // history has begun meanwhile.
 void buffer_beginning(const Binding& binding, TupleTableSlot* row, text* state);
 
-// Writes pending entries. `all`: including those that wait for a predecessor; before the transaction ends.
-void write_pending_entries(bool all);
+// Writes pending entries. `all`: including those that wait for a predecessor; before the transaction ends. `crowded`:
+// in the middle of a statement, because there are many.
+void write_pending_entries(bool all, bool crowded = false);
 bool entry_buffer_is_empty() noexcept;
+bool has_pending_entry(const StateChange& of_row);  // of the row that this state change is of, and in its log
 bool entry_buffer_is_writing() noexcept;
 
 void clear_entry_buffer() noexcept;                                          // end of transaction

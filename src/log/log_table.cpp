@@ -80,7 +80,11 @@ bool passes_triggers(LogTable* table, TupleTableSlot* slot) {
 void insert_row(LogTable* table, TupleTableSlot* slot) {
     EState* estate = table->estate;
     ResultRelInfo* target = table->target;
-    if (!passes_triggers(table, slot)) return;  // a user trigger has skipped the row
+    if (!passes_triggers(table, slot))
+        ereport(ERROR, (errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
+                        errmsg("a trigger of log \"%s\" suppressed an entry", RelationGetRelationName(table->log)),
+                        errdetail("Each state change has its log entry."),
+                        errhint("Let the trigger return NEW, or raise an error, which rejects the state change.")));
     TupleConstr* constraints = RelationGetDescr(table->log)->constr;
     if (constraints != nullptr && constraints->has_generated_stored)
         ExecComputeStoredGenerated(target, estate, slot, CMD_INSERT);

@@ -109,6 +109,9 @@ StateChange* make_change(const Binding& binding, TupleTableSlot* row, const Outc
     change->may_wait = outcome.may_wait;
     change->begins = outcome.begins;
     change->left = outcome.left;
+    change->born = outcome.born;
+    change->born_new = outcome.born_new;
+    change->made = outcome.made;
     change->from = outcome.from;
     change->to = outcome.to;
     change->roles = outcome.roles;
@@ -169,6 +172,17 @@ uint32 hash_of_key(const StateChange& change) {
         hash = hash_combine(hash, hash_key_value(change.binding->keys[i], change.key[i]));
     }
     return hash;
+}
+
+bool hash_of_row(const Binding& binding, TupleTableSlot* row, uint32* hash) {
+    *hash = 0;
+    for (int i = 0; i < binding.nkeys; ++i) {
+        bool null;
+        const Datum value = slot_getattr(row, binding.keys[i].attribute, &null);
+        if (null) return false;
+        *hash = hash_combine(*hash, hash_key_value(binding.keys[i], value));
+    }
+    return true;
 }
 
 }  // namespace pawl

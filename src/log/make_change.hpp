@@ -21,7 +21,8 @@ text* reserved_event(text** made, const char* name);
 // pawl.attach: the history of a row begins that was there before its log.
 text* attach_event();
 
-// The hash of the key, for subjects in memory.
+// The hash of the key, for subjects in memory; of a row, false if a part of its key is null.
 uint32 hash_of_key(const StateChange& change);
+bool hash_of_row(const Binding& binding, TupleTableSlot* row, uint32* hash);
 
 }  // namespace pawl

@@ -6,6 +6,7 @@
 #include "catalog/row_identity.hpp"
 #include "log/newest_entry.hpp"
 #include "log/partitions.hpp"
+#include "log/predecessor.hpp"
 #include "session/rights.hpp"
 
 extern "C" {
@@ -42,12 +43,6 @@ struct Subjects {
     }
 };
 
-bool follows(const StateChange& change, const NewestEntry& newest) {
-    const text* before = newest.found ? newest.to : nullptr;
-    if (change.from == nullptr || before == nullptr) return change.from == nullptr && before == nullptr;
-    return view(change.from) == view(before);
-}
-
 // Whether an earlier state change of the same subject (or of one with the same hash) is waiting.
 bool queues_behind(const StateChange* waiting, uint32 hash) {
     for (const StateChange* other = waiting; other != nullptr; other = other->next)
@@ -65,6 +60,7 @@ bool has_no_history(const StateChange& change, const NewestEntry& newest) {
 bool comes_too_early(const StateChange& change, const NewestEntry& newest, const StateChange* waiting, uint32 hash,
                      bool complete) {
     if (!change.may_wait || change.begins) return false;
+    if (follows_insertion(change, hash) || follows_request(change, hash)) return true;
     const bool expected = follows(change, newest) || (complete && has_no_history(change, newest));
     return !expected || queues_behind(waiting, hash);
 }
@@ -94,6 +90,7 @@ struct LogRun {
     bool all;
     int written;
     bool complete;  // see comes_too_early
+    bool notes;     // what is written: see predecessor.hpp
 };
 
 NewestEntry find_newest(LogRun& run, LogWriter* writer, const StateChange& change, uint32 hash) {
@@ -175,6 +172,7 @@ StateChange* write_changes(LogRun& run, StateChange* changes, bool force) {
             wait = !force && comes_too_early(*change, newest, waiting, hash, run.complete);
             if (!wait) {
                 write_change(run, writer, *change, hash, newest);
+                if (run.notes) note_written(*change, hash);
                 ++run.written;
             }
         }
@@ -217,6 +215,7 @@ struct LogWork {
     StateChange* changes;  // on return, those that wait, in order
     OutboxWriter** outbox;
     bool all;
+    bool notes;
 };
 
 // A command may delete and insert a row in either order: a waiting state change may follow once another is written.
@@ -237,7 +236,8 @@ void write_open_log(void* argument) {
                   false,
                   work->all,
                   0,
-                  false};
+                  false,
+                  work->notes};
     if (changes->next != nullptr) {
         run.subjects = static_cast<Subjects*>(palloc(sizeof(Subjects)));
         run.subjects->clear();
@@ -256,7 +256,7 @@ void write_open_log(void* argument) {
 
 }  // namespace
 
-void write_log(Oid table, StateChange* changes, OutboxWriter** outbox, StateChange** rest, bool all) {
+void write_log(Oid table, StateChange* changes, OutboxWriter** outbox, StateChange** rest, bool all, bool notes) {
     Relation log = try_relation_open(table, RowExclusiveLock);
     if (log == nullptr)
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
@@ -264,7 +264,7 @@ void write_log(Oid table, StateChange* changes, OutboxWriter** outbox, StateChan
                         errdetail("It was dropped while its binding existed."),
                         errhint("SELECT pawl.release(%s); then enforce the machine again with pawl.enforce.",
                                 quote_literal_cstr(get_rel_name(changes->binding->root)))));
-    LogWork work = {log, changes, outbox, all};
+    LogWork work = {log, changes, outbox, all, notes};
     // A subscription often belongs to a superuser, but the log's triggers and expressions are code of the log's owner.
     if (IsLogicalWorker() && log->rd_rel->relowner != GetUserId())
         with_rights_of(log->rd_rel->relowner, write_open_log, &work, Reach::confined);
@@ -279,15 +279,17 @@ uint64 histories_begun() noexcept {
     return begun;
 }
 
-void write_events(StateChange* changes, OutboxWriter** outbox, StateChange** rest, bool all) {
+void write_events(StateChange* changes, OutboxWriter** outbox, StateChange** rest, bool all, bool notes) {
     while (*rest != nullptr) rest = &(*rest)->next;
     StateChange** end = rest;
     for (StateChange *change = in_order(changes), *next; change != nullptr; change = next) {
         next = change->next;
         change->next = nullptr;
-        if (all || (!cannot_be_written(*change) && !queues_behind(*rest, hash_of_key(*change)))) {
+        const uint32 hash = hash_of_key(*change);
+        if (all || (!cannot_be_written(*change) && !follows_insertion(*change, hash) && !queues_behind(*rest, hash))) {
             for (const StateChange* each = change; each != nullptr; each = each->then)
                 append_event(outbox, *each, nullptr);
+            if (notes) note_written(*change, hash);
         } else {
             *end = change;
             end = &change->next;

@@ -1,0 +1,125 @@
+-- Entries of a row follow each other also where the AFTER triggers of the statement around a change have not fired yet.
+\set QUIET 1
+set client_min_messages to warning;
+select no_plan();
+
+select pawl.define('m', $$stateDiagram-v2
+    [*] --> a
+    a --> b : go
+    b --> a : back
+    b --> c : on
+    a --> a : touch$$) \g /dev/null
+create table t (id int primary key, state text not null default 'a', note text);
+select pawl.enforce('t', 'state', 'm'), pawl.enable_log('t', hash_chain => true), pawl.enable_events('t') \g /dev/null
+create table p (id int not null, part int not null default 1, state text not null default 'a') partition by list (part);
+create table p1 partition of p for values in (1);
+create table p2 partition of p for values in (2);
+select pawl.enforce('p', 'state', 'm', key => '{id}'), pawl.enable_log('p', most_recent => 'stored') \g /dev/null
+
+create function entries(relation regclass, key int) returns text language sql as
+    $$ select string_agg(format('%s>%s', from_state, to_state), ' ' order by sort_key)
+       from pawl.history(relation, key) $$;
+create function request(relation text, key int, event text) returns int language plpgsql as $$ begin
+    execute format('insert into %s_transitions (subject_id, event) values ($1, $2)', relation) using key, event;
+    return key; end $$;
+create function guarded_request(relation text, key int, event text) returns int language plpgsql as $$ begin
+    return request(relation, key, event);
+exception when unique_violation then return null; end $$;
+select pawl.create_consumer('reader') \g /dev/null
+
+-- A row is inserted, and an entry requested, by one statement.
+select throws_ok($$with n as (insert into t values (1) returning id)
+    insert into t_transitions (subject_id, event) select id, 'go' from n$$, '55000',
+    'an earlier state change of the row is not logged yet',
+    'a request for a row that the same statement inserts is rejected');
+select throws_ok($$insert into t values (1) returning request('t', id, 'go')$$, '55000', null,
+    'the same in RETURNING');
+select lives_ok($$insert into t values (1) returning pawl.fire('t', id, 'go')$$, 'pawl.fire there is not rejected');
+select is(entries('t', 1), '>a a>b', 'and comes behind the insertion');
+select throws_ok($$update t set state = 'a' where id = 1 returning guarded_request('t', id, 'touch')$$, '55000', null,
+    'a request in a subtransaction below the change is rejected');
+select is(entries('t', 1), '>a a>b', 'and leaves nothing');
+select lives_ok($$update t set state = 'a' where id = 1 returning request('t', id, 'go')$$,
+    'without a subtransaction the change is logged by then');
+select is(entries('t', 1), '>a a>b b>a a>b', 'and the request follows it');
+
+-- A row moves to another partition.
+insert into p (id) values (1), (2);
+select throws_ok($$with moved as (update p set part = 2, state = 'b' where id = 1 returning id)
+    insert into p_transitions (subject_id, event) select id, 'on' from moved$$, '55000',
+    'an earlier state change of the row is not logged yet',
+    'a request for a row that the same statement moves to another partition is rejected');
+select lives_ok($$with moved as (update p set part = 2, state = 'b' where id = 1 returning id)
+    select pawl.fire('p', id, 'on') from moved$$, 'pawl.fire there is not rejected');
+select is(entries('p', 1), '>a a>b b>c', 'and comes behind the change that moved the row');
+
+-- A row is deleted, inserted again and changed by one statement: the old row's entry has the right state by chance.
+insert into t values (2), (3);
+with gone as (delete from t where id = 2 returning id)
+    insert into t select id from gone returning pawl.fire('t', id, 'go') \g /dev/null
+select is(entries('t', 2), '>a a> >a a>b', 'a change below waits for the deletion and the insertion');
+insert into t values (4);
+select throws_ok($$with gone as (delete from t where id = 4 returning id)
+    insert into t select id from gone returning request('t', id, 'go')$$, '55000', null,
+    'a request below does not take the entry of the old row for that of the new one');
+insert into t values (5);
+create function note_and_fire(key int) returns text language plpgsql as $$ begin
+    update t set note = 'seen' where id = key;
+    return pawl.fire('t', key, 'go'); end $$;
+with gone as (delete from t where id = 5 returning id)
+    insert into t select id from gone returning note_and_fire(id) \g /dev/null
+select is(entries('t', 5), '>a a> >a a>b', 'a change below waits also behind a write that changes no state');
+create function delete_row(key int) returns int language plpgsql as $$ begin
+    delete from t where id = key; return key; end $$;
+with gone as (delete from t where id = 3 returning id)
+    insert into t select id from gone returning delete_row(id) \g /dev/null
+select is(entries('t', 3), '>a a> >a a>', 'a deletion below does as well');
+select is((select string_agg(format('%s>%s', from_state, to_state), ' ' order by n)
+    from (select e.*, row_number() over () as n from pawl.read_events('reader', 1000) e) x
+    where key = '{3}'), '>a a> >a a>', 'events come in the same order');
+
+-- The same with events and no log.
+create table u (id int primary key, state text not null default 'a');
+select pawl.enforce('u', 'state', 'm'), pawl.enable_events('u') \g /dev/null
+insert into u values (1);
+select pawl.create_consumer('second') \g /dev/null
+with gone as (delete from u where id = 1 returning id)
+    insert into u select id from gone returning pawl.fire('u', id, 'go') \g /dev/null
+select is((select string_agg(format('%s>%s', from_state, to_state), ' ' order by n)
+    from (select e.*, row_number() over () as n from pawl.read_events('second', 1000) e) x
+    where relation = 'u'::regclass), 'a> >a a>b', 'without a log, events wait alike');
+
+-- A request whose effects change the row again.
+create table e (id int primary key, state text not null default 'a');
+create function more(old e, new e) returns void language plpgsql as $$ begin
+    if new.id = 1 then perform request('e', new.id, 'on'); else update e set state = 'c' where id = new.id; end if;
+end $$;
+select pawl.define('n', $$stateDiagram-v2
+    [*] --> a
+    a --> b : go / more
+    b --> c : on$$) \g /dev/null
+select pawl.enforce('e', 'state', 'n'), pawl.enable_log('e') \g /dev/null
+insert into e values (1), (2), (3);
+select throws_ok($$select request('e', 1, 'go')$$, '55000', null,
+    'a request of an effect is rejected, if a request is what it is called for');
+select lives_ok($$select request('e', 2, 'go')$$, 'an update of an effect is not');
+select is(entries('e', 2), '>a a>b b>c', 'and comes behind the request');
+begin;
+savepoint s;
+select throws_ok($$select request('e', 1, 'go')$$, '55000', null, 'a request that fails');
+rollback to s;
+update e set state = 'b' where id = 3;
+commit;
+select is(entries('e', 3), '>a a>b b>c', 'is forgotten with its subtransaction');
+
+-- A trigger of the log cannot leave an entry out.
+create function suppress() returns trigger language plpgsql as $$ begin return null; end $$;
+create trigger suppresses before insert on e_transitions_log for each row execute function suppress();
+insert into u values (2);
+select throws_ok($$insert into e values (4)$$, '09000', 'a trigger of log "e_transitions_log" suppressed an entry',
+    'a trigger that suppresses an entry rejects the state change');
+drop trigger suppresses on e_transitions_log;
+
+select is_empty($$select * from pawl.verify('t') union all select * from pawl.verify('p')
+    union all select * from pawl.verify('u') union all select * from pawl.verify('e')$$, 'nothing is wrong in any log');
+select * from finish();
