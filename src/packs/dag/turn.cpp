@@ -237,13 +237,11 @@ void Turn::decide() {
     for (int i = 0; i < tasks_.n; ++i) {
         Task& task = tasks_.items[i];
         task.counts.ready += task.children_ready;
-        const Move* move = next_move(task.state, task.counts, task.blocks);
-        if (move != nullptr) task.moves[task.nmoves++] = move;
-        if (goes_on(move)) {
-            move = next_move(move->to, task.counts, task.blocks);
+        const Move* move = nullptr;
+        do {
+            move = next_move(task.final_state(), task.counts, task.blocks);
             if (move != nullptr) task.moves[task.nmoves++] = move;
-        }
-        if (task.final_state() == "enqueuing_steps") task.moves[task.nmoves++] = &steps_enqueued;
+        } while (task.nmoves < most_moves && move != nullptr && goes_on(move, task.counts, task.blocks));
     }
 }
 

@@ -27,7 +27,7 @@ struct Task {
     int satisfied;
     int children_ready;
     int enqueued;
-    const Move* moves[3];
+    const Move* moves[most_moves];
     int nmoves;
     bool locked;    // steps of it that are ready could not be enqueued: other sessions have locked them
     HeapTuple own;  // what pick_beside read of it; null: another statement did
