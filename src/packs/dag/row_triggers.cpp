@@ -140,6 +140,11 @@ bool is_operators(const StepUpdate& step) {
                                     (step.is("complete") && !step.was("enqueued_for_orchestration")));
 }
 
+// An operator lets a step that has failed for good begin again.
+bool is_reopened(const StepUpdate& step) {
+    return step.was("error") && step.is("pending");
+}
+
 // The row with the columns of the state that it enters.
 HeapTuple entered(const StepUpdate& step, HeapTuple row, TupleDesc descriptor) {
     if (!step.changes_state()) return row;
@@ -162,6 +167,7 @@ HeapTuple check_step(const StepUpdate& step, HeapTuple row, TupleDesc descriptor
     if (needs_condition(step)) step.fire("_needs_condition");
     if (!orchestrated && is_enqueued(step)) step.fire("_enqueued_by_sql");
     if (is_operators(step) && !(orchestrated && completes_by_report(step))) step.fire("_operators_only");
+    if (is_reopened(step)) step.fire("_step_reopened");
     return entered(step, row, descriptor);
 }
 

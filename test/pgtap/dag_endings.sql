@@ -1,0 +1,88 @@
+-- What an end of a task means: its steps do not begin again.
+\set QUIET 1
+set client_min_messages = warning;
+select no_plan();
+\ir shared/dag.psql
+create role ending_worker login in role pawl_worker;
+create role ending_operator login in role pawl_operator;
+select pawl_dag.define_template('{"name": "watched", "identity_strategy": "always_unique", "max_duration_minutes": 1,
+    "lifecycle": {"auto_fail_on_timeout": false}, "steps": [{"name": "a"}]}'),
+    pawl_dag.define_template('{"name": "late", "identity_strategy": "always_unique", "max_duration_minutes": 1,
+    "lifecycle": {"staleness_action": "error"}, "steps": [{"name": "a"}]}'),
+    pawl_dag.define_template('{"name": "blocked", "identity_strategy": "always_unique", "max_duration_minutes": 1,
+    "steps": [{"name": "a", "retry": {"max_attempts": 1}}]}'),
+    pawl_dag.define_template('{"name": "maybe", "identity_strategy": "always_unique", "steps": [{"name": "a",
+    "optional": true, "retry": {"max_attempts": 1}}, {"name": "b", "dependencies": ["a"]}]}') \g /dev/null
+create function timed_out(template text) returns uuid language plpgsql as $$
+declare task constant uuid := pawl_dag.start_task(template);
+begin
+    perform from pawl_dag.orchestrate();
+    update pawl_dag.tasks set deadline_at = clock_timestamp() - interval '1 s' where task_uuid = task;
+    return task;
+end $$;
+create function letter_of(task uuid) returns text language sql as $$
+    select string_agg(concat_ws(' ', d.resolution_status, d.resolution_notes), ', ') from pawl_dag.dlq d
+     where d.task_uuid = task $$;
+
+-- steps of tasks that have ended
+create function reopens(task uuid) returns text language plpgsql as $$
+declare codes text[] := '{}'; command text;
+begin
+    foreach command in array array['select pawl_dag.reset_step(s.task_uuid, s.step_uuid, null) from pawl_dag.steps s',
+        'update pawl_dag.steps s set state = ''pending''',
+        'select pawl.fire(''pawl_dag.steps'', array[s.task_uuid, s.step_uuid], ''ResetForRetry'')
+            from pawl_dag.steps s']
+    loop
+        begin
+            execute command || format(' where s.task_uuid = %L and s.name = ''a''', task);
+            codes := codes || 'ok'::text;
+        exception when others then
+            codes := codes || sqlstate::text;
+        end;
+    end loop;
+    return array_to_string(codes, ' ');
+end $$;
+create function ended(how text) returns uuid language plpgsql as $$
+declare task constant uuid := pawl_dag.start_task(case how when 'complete' then 'maybe' else 'blocked' end);
+begin
+    perform work('{a}');
+    case how when 'cancelled' then perform pawl_dag.cancel_task(task);
+             when 'resolved_manually' then perform pawl_dag.resolve_task(task, 'x');
+             when 'error' then perform pawl_dag.give_up(task, 'x');
+             else null; end case;
+    return task;
+end $$;
+create table ended_tasks as select how, ended(how) as task
+    from unnest('{complete,cancelled,resolved_manually,error}'::text[]) how;
+grant select on ended_tasks to ending_operator;
+select is_rows('select how, state_of(task) from ended_tasks', $$values ('complete', 'complete: a error, b complete'),
+    ('cancelled', 'cancelled: a error'), ('resolved_manually', 'resolved_manually: a error'),
+    ('error', 'error: a error')$$, 'tasks that have ended can have failed steps');
+set role ending_operator;
+select is(reopens(task), '55000 55000 55000', format('an operator does not reopen a step of a task that is %s', how))
+    from ended_tasks order by how;
+reset role;
+select is(reopens(task), '55000 55000 55000', format('nor does the owner of the tables where the task is %s', how))
+    from ended_tasks order by how;
+select throws_ok(format('select pawl_dag.reset_step(%L, %L, null)', task, step_of(task, 'a')), '55000',
+    'step "a" of a task that has ended cannot be retried', 'the error says why') from ended_tasks where how = 'error';
+select is(reopens(t.task), '55000 55000 55000', 'also in a transaction that has just ended the task')
+  from (select ended('none') as task offset 0) t where pawl_dag.cancel_task(t.task);
+select pawl_dag.resolve_step(task, step_of(task, 'a'), 'x') from ended_tasks where how = 'error' \g /dev/null
+select pawl_dag.reset_task(task, 'x') from ended_tasks where how = 'error' \g /dev/null
+select work();
+select is(state_of(task), 'complete: a resolved_manually', 'a task in error is repaired, and begins again')
+    from ended_tasks where how = 'error';
+select ended('error') as task \gset
+select pawl_dag.reset_task(:'task', 'x') \g /dev/null
+select work();
+select is(state_of(:'task'), 'complete: a complete', 'a reset of the task gives its steps back');
+select ended('none') as task \gset
+select pawl_dag.reset_step(:'task', step_of(:'task', 'a'), 'x') \g /dev/null
+select is(state_of(:'task'), 'evaluating_results: a pending', 'a step of a task that goes on is reset');
+select work();
+
+select is_empty('select wrong()', 'everything is as it must be');
+drop table ended_tasks;
+drop role ending_worker, ending_operator;
+select * from finish();
