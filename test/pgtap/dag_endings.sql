@@ -1,4 +1,4 @@
--- What an end of a task means: its steps do not begin again.
+-- What an end of a task means: its dead letters are closed, and its steps do not begin again.
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
@@ -23,6 +23,35 @@ end $$;
 create function letter_of(task uuid) returns text language sql as $$
     select string_agg(concat_ws(' ', d.resolution_status, d.resolution_notes), ', ') from pawl_dag.dlq d
      where d.task_uuid = task $$;
+
+-- dead letters of tasks that were not blocked
+select timed_out('watched') as task \gset
+select from pawl_dag.time_out_tasks();
+select is(state_of(:'task') || ' ' || letter_of(:'task'), 'steps_in_process: a enqueued pending',
+    'a task that is only recorded has an open dead letter');
+set role ending_worker;
+select work();
+reset role;
+select is(state_of(:'task') || ' ' || letter_of(:'task'), 'complete: a complete manually_resolved the task completed',
+    'it is closed when the task completes, also by a worker');
+select timed_out('watched') as cancelled, timed_out('watched') as resolved, timed_out('watched') as recorded \gset
+select from pawl_dag.time_out_tasks();
+select pawl_dag.cancel_task(:'cancelled', 'no'), pawl_dag.resolve_task(:'resolved', 'by phone') \g /dev/null
+select is(letter_of(:'cancelled'), 'cancelled no', 'a cancelled task closes it as cancelled');
+select is(letter_of(:'resolved'), 'manually_resolved by phone', 'a resolved task closes it as resolved');
+select is(letter_of(:'recorded'), 'pending', 'the dead letter of another task stays open');
+set role ending_worker;
+select pawl_dag._close_letter(:'recorded', 'forged') \g /dev/null
+reset role;
+select is(letter_of(:'recorded'), 'pending', 'and no worker closes it while the task goes on');
+select pawl_dag.cancel_task(:'recorded') \g /dev/null
+select pawl_dag.start_task('diamond') as task \gset
+set role ending_operator;
+insert into pawl_dag.dlq (task_uuid, original_state, reason, task_snapshot) values (:'task', '', 'manual_dlq', '{}');
+reset role;
+select work();
+select is(letter_of(:'task'), 'manually_resolved the task completed', 'so are dead letters that an operator wrote');
+select is_empty('select * from pawl_dag.dlq_queue', 'none waits for an operator any more');
 
 -- steps of tasks that have ended
 create function reopens(task uuid) returns text language plpgsql as $$
