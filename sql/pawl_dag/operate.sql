@@ -275,11 +275,6 @@ BEGIN
         RETURN pawl_dag._operate_tasks(ARRAY[task], 'Reset', 'pending', reason) = 1;
     END IF;
     PERFORM set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
-    -- a retry gives the task its time again
-    UPDATE pawl_dag.tasks t SET deadline_at = clock_timestamp()
-            + coalesce((SELECT x.max_duration FROM pawl_dag.templates x WHERE x.template_uuid = t.template_uuid),
-        '24 hours')
-     WHERE t.task_uuid = task AND t.deadline_at <= clock_timestamp();
     IF pawl_dag._reset_steps(task) = 0 THEN
         PERFORM pawl_dag._clear_failures(ARRAY[task]);  -- what timed out has no failed step
     END IF;

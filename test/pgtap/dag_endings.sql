@@ -1,4 +1,5 @@
--- What an end of a task means: its dead letters are closed, and its steps do not begin again.
+-- What an end of a task means: its dead letters are closed, and its steps do not begin again; and what it means that an
+-- operator returns a task to work.
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
@@ -111,6 +112,39 @@ select pawl_dag.reset_step(:'task', step_of(:'task', 'a'), 'x') \g /dev/null
 select is(state_of(:'task'), 'evaluating_results: a pending', 'a step of a task that goes on is reset');
 select work();
 
+-- time
+create function minutes_left(task uuid) returns text language sql as $$
+    select t.state || ' ' || ceil(extract(epoch from t.deadline_at - clock_timestamp()) / 60)::text
+      from pawl_dag.tasks t where t.task_uuid = task $$;
+select timed_out('late') as task, timed_out('late') as other, timed_out('late') as early \gset
+select from pawl_dag.time_out_tasks();
+select is(minutes_left(:'task'), 'error 0', 'a task was given up because its deadline has passed');
+set role ending_operator;
+select pawl_dag.retry_task(:'task', 'again'), pawl_dag.reset_task(:'other', 'again') \g /dev/null
+reset role;
+select is(minutes_left(:'task'), 'pending 1', 'retry_task gives the task its time again');
+select is(minutes_left(:'other'), 'pending 1', 'and so does reset_task');
+update pawl_dag.tasks set deadline_at = clock_timestamp() + interval '29.5 min' where task_uuid = :'early';
+update pawl_dag.tasks set state = 'pending' where task_uuid = :'early';
+select is(minutes_left(:'early'), 'pending 30', 'a deadline that has not passed stays');
+select work();
+select is((select string_agg(distinct state, ' ') from pawl_dag.tasks
+    where task_uuid = any (array[:'task', :'other', :'early']::uuid[])), 'complete', 'they have the time to end');
+select timed_out('blocked') as task, timed_out('blocked') as other \gset
+select from pawl_dag.time_out_tasks();
+select is(minutes_left(:'task'), 'blocked_by_failures 0', 'a task is blocked because its deadline has passed');
+select pawl_dag.retry_task(:'task') \g /dev/null
+select is(minutes_left(:'task'), 'evaluating_results 1', 'it has its time again, too');
+create function returns_it(role text, task uuid) returns text language plpgsql as $$ begin
+    execute format('set local role %I', role);
+    perform set_config('pawl.processor', '00000000-0000-7000-8000-00000000000a', true);
+    update pawl_dag.tasks set state = 'evaluating_results', processor_uuid = '00000000-0000-7000-8000-00000000000a',
+        lease_until = clock_timestamp() + interval '1 min' where task_uuid = task;
+    return minutes_left(task);
+exception when insufficient_privilege then
+    return 'rejected';
+end $$;
+select is(returns_it('ending_worker', :'other'), 'rejected', 'no worker returns a timed-out task to work');
 select is_empty('select wrong()', 'everything is as it must be');
 drop table ended_tasks;
 drop role ending_worker, ending_operator;
