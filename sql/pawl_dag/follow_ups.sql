@@ -249,8 +249,8 @@ BEGIN
         NEW.entered_at := clock_timestamp();
         NEW.completed_at :=
             CASE WHEN NEW.state IN ('complete', 'error', 'cancelled', 'resolved_manually') THEN NEW.entered_at END;
-        IF NEW.deadline_at <= NEW.entered_at AND OLD.state IN ('error', 'blocked_by_failures')
-            AND NEW.state IN ('pending', 'evaluating_results') AND pawl_dag._is_operator(TG_RELID) THEN
+        IF NEW.deadline_at <= NEW.entered_at AND (OLD.state = 'error' OR OLD.state = 'blocked_by_failures')
+            AND (NEW.state = 'pending' OR NEW.state = 'evaluating_results') AND pawl_dag._is_operator(TG_RELID) THEN
             NEW.deadline_at := NEW.entered_at + coalesce((SELECT x.max_duration FROM pawl_dag.templates x
                 WHERE x.template_uuid = NEW.template_uuid), '24 hours');
         END IF;
