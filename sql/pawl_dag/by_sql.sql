@@ -122,6 +122,28 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._enqueued_by_sql() IS
 'internal: rejects steps that are enqueued while their task is not at work; PW003';
 
+-- A task that has ended gets no more work: neither new steps (pawl_dag._steps_by_sql) nor old ones. The task is locked,
+-- so that it does not end meanwhile.
+CREATE FUNCTION pawl_dag._step_reopened() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
+    ended text;
+BEGIN
+    SELECT t.state INTO ended FROM pawl_dag.tasks t WHERE t.task_uuid = NEW.task_uuid FOR NO KEY UPDATE;
+    IF ended IN ('complete', 'error', 'cancelled', 'resolved_manually') THEN
+        PERFORM pawl.raise('55000', format('step "%s" of a task that has ended cannot be retried', NEW.name),
+            format('Task %s is in state "%s".', NEW.task_uuid, ended),
+            CASE ended WHEN 'error' THEN format('select pawl_dag.reset_task(%L, ''...'')', NEW.task_uuid) END);
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._step_reopened() IS
+'internal: rejects failed steps that are to be tried again in a task that has ended; 55000';
+
 -- State and snapshot of a dead letter are read from its task, whatever the INSERT says.
 CREATE FUNCTION pawl_dag._dead_letter_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER

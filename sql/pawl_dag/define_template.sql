@@ -63,6 +63,27 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._check_edges(text, pawl_dag.template_steps[], text[], text[]) IS
 'internal: 22023 a dependency of a template on a step that is not in it, on a cycle, or between two mapped steps';
 
+-- How many elements there are is known only when a task starts, so any number counts.
+CREATE FUNCTION pawl_dag._check_element_names(steps pawl_dag.template_steps[]) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    twin record;
+BEGIN
+    SELECT s.name, m.name AS mapped INTO twin FROM unnest(steps) m JOIN unnest(steps) s ON s.name ^@ m.name
+     WHERE m.map_over IS NOT NULL AND substr(s.name, length(m.name) + 1) ~ E'^\\[(0|[1-9][0-9]*)\\]$'
+     ORDER BY s.ordinal LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl.raise('22023', format('step "%s" has the name of an element of mapped step "%s"', twin.name,
+            twin.mapped), format('The elements of "%s" are steps named "%1$s[0]", "%1$s[1]" and so on.', twin.mapped),
+            format('"name": "%s"', translate(twin.name, '[]', '_')));
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._check_element_names(pawl_dag.template_steps[]) IS
+'internal: 22023 a step has a name that an element of a mapped step can have';
+
 CREATE FUNCTION pawl_dag.define_template(template jsonb) RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -84,6 +105,7 @@ BEGIN
     IF FOUND THEN
         PERFORM pawl.raise('22023', format('template "%s" has two steps named "%s"', made.name, problem));
     END IF;
+    PERFORM pawl_dag._check_element_names(steps);
     SELECT coalesce(array_agg(e.parent), '{}'), coalesce(array_agg(e.child), '{}') INTO edge_parents, edge_children
       FROM (SELECT DISTINCT d.parent, s.step ->> 'name' AS child
               FROM jsonb_array_elements(coalesce(nullif(template -> 'steps', 'null'), '[]')) s(step)

@@ -234,7 +234,8 @@ CREATE TRIGGER counted_delete AFTER DELETE ON pawl_dag.steps REFERENCING OLD TAB
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._steps_changed();
 
 -- Sets when a task entered its state, and when it ended. A change from one running state to another can set the time
--- itself.
+-- itself. A task that an operator returns to work has its time again if its deadline has passed: otherwise it would
+-- time out at once.
 CREATE FUNCTION pawl_dag._task_entered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -248,6 +249,11 @@ BEGIN
         NEW.entered_at := clock_timestamp();
         NEW.completed_at :=
             CASE WHEN NEW.state IN ('complete', 'error', 'cancelled', 'resolved_manually') THEN NEW.entered_at END;
+        IF NEW.deadline_at <= NEW.entered_at AND (OLD.state = 'error' OR OLD.state = 'blocked_by_failures')
+            AND (NEW.state = 'pending' OR NEW.state = 'evaluating_results') AND pawl_dag._is_operator(TG_RELID) THEN
+            NEW.deadline_at := NEW.entered_at + coalesce((SELECT x.max_duration FROM pawl_dag.templates x
+                WHERE x.template_uuid = NEW.template_uuid), '24 hours');
+        END IF;
     END IF;
     IF NEW.state IN ('pending', 'blocked_by_failures', 'complete', 'error', 'cancelled', 'resolved_manually') THEN
         NEW.watch_at := NULL;

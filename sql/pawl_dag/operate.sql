@@ -18,7 +18,8 @@ CREATE TABLE pawl_dag.dlq (
     PRIMARY KEY (task_uuid, entry_uuid)
 );
 COMMENT ON TABLE pawl_dag.dlq IS
-'tasks that need an operator: at most one pending row for each task, closed when the task leaves blocked_by_failures';
+'tasks that need an operator: at most one pending row for each task, closed when the task leaves blocked_by_failures '
+'or ends';
 CREATE UNIQUE INDEX dlq_pending ON pawl_dag.dlq (task_uuid) WHERE resolution_status OPERATOR(pg_catalog.=) 'pending';
 CREATE INDEX dlq_newest ON pawl_dag.dlq (dlq_timestamp, entry_uuid);
 SELECT pg_catalog.pg_extension_config_dump('pawl_dag.dlq', '');
@@ -88,6 +89,26 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._bury(uuid, text, jsonb) IS
 'internal: records a blocked task among the dead letters, if it is not there';
 
+-- A task can have a dead letter without being blocked. A worker that orchestrates completes tasks, and may not write
+-- dead letters: so this has the rights to, and looks whether the task has ended.
+CREATE FUNCTION pawl_dag._close_letter(task uuid, notes text) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $function$
+    UPDATE pawl_dag.dlq d
+       SET resolution_status = CASE t.state WHEN 'error' THEN 'permanently_failed' WHEN 'cancelled' THEN 'cancelled'
+               ELSE 'manually_resolved' END,
+           resolution_timestamp = clock_timestamp(), resolved_by = session_user,
+           resolution_notes = coalesce(notes, CASE t.state WHEN 'complete' THEN 'the task completed' END)
+      FROM pawl_dag.tasks t
+     WHERE d.task_uuid = _close_letter.task AND d.resolution_status = 'pending' AND t.task_uuid = d.task_uuid
+       AND (t.state = 'complete' OR t.state = 'error' OR t.state = 'cancelled' OR t.state = 'resolved_manually')
+$function$;
+COMMENT ON FUNCTION pawl_dag._close_letter(uuid, text) IS
+'internal: closes the dead letter of a task that has ended, if there is one';
+
 -- What follows for the steps when their task ends or restarts, and the dead letters.
 CREATE FUNCTION pawl_dag._task_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -97,13 +118,13 @@ SET pawl.token = ''
 AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks');
+    notes constant text := nullif(current_setting('pawl.metadata', true), '')::jsonb ->> 'reason';
 BEGIN
-    IF OLD.state = 'blocked_by_failures' THEN
-        UPDATE pawl_dag.dlq d
-           SET resolution_status = CASE NEW.state WHEN 'error' THEN 'permanently_failed'
-               WHEN 'cancelled' THEN 'cancelled' ELSE 'manually_resolved' END,
-               resolution_timestamp = clock_timestamp(), resolved_by = session_user,
-               resolution_notes = nullif(current_setting('pawl.metadata', true), '')::jsonb ->> 'reason'
+    IF NEW.state IN ('complete', 'error', 'cancelled', 'resolved_manually') THEN
+        PERFORM pawl_dag._close_letter(NEW.task_uuid, notes);
+    ELSIF OLD.state = 'blocked_by_failures' THEN
+        UPDATE pawl_dag.dlq d SET resolution_status = 'manually_resolved', resolution_timestamp = clock_timestamp(),
+               resolved_by = session_user, resolution_notes = notes
          WHERE d.task_uuid = NEW.task_uuid AND d.resolution_status = 'pending';
     END IF;
     CASE
@@ -254,11 +275,6 @@ BEGIN
         RETURN pawl_dag._operate_tasks(ARRAY[task], 'Reset', 'pending', reason) = 1;
     END IF;
     PERFORM set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
-    -- a retry gives the task its time again
-    UPDATE pawl_dag.tasks t SET deadline_at = clock_timestamp()
-            + coalesce((SELECT x.max_duration FROM pawl_dag.templates x WHERE x.template_uuid = t.template_uuid),
-        '24 hours')
-     WHERE t.task_uuid = task AND t.deadline_at <= clock_timestamp();
     IF pawl_dag._reset_steps(task) = 0 THEN
         PERFORM pawl_dag._clear_failures(ARRAY[task]);  -- what timed out has no failed step
     END IF;

@@ -41,8 +41,8 @@ BEGIN ATOMIC SELECT pawl_dag._operate_step(task, step, 'ResetForRetry', 'pending
 COMMENT ON FUNCTION pawl_dag.reset_step(uuid, uuid, text) IS
 'Gives a failed step its attempts back; false: it was already pending. task, step: their ids. reason: a text for the
 log.
-Errors: PW001 it has not failed; P0002 no such step; 42501 not a pawl_operator. Privileges: pawl_admin,
-pawl_operator.
+Errors: PW001 it has not failed; 55000 its task has ended; P0002 no such step; 42501 not a pawl_operator. Privileges:
+pawl_admin, pawl_operator.
 Example: SELECT pawl_dag.reset_step(s.task_uuid, s.step_uuid, ''server is back'') FROM pawl_dag.steps s WHERE s.name
 = ''send'' AND s.state = ''error''';
 

@@ -15,7 +15,8 @@ COMMENT ON TABLE pawl_dag.troubles IS
 'tasks that pawl_dag.orchestrate could not move on: the error, how often in a row, and when it tries again. The row '
 'goes when the task goes on';
 COMMENT ON COLUMN pawl_dag.troubles.again_at IS
-'not before this time: 1 s, 2 s, 4 s ... at most a minute after the error';
+'not before this time: 1 s, 2 s, 4 s ... at most a minute after the error; where another session has locked steps, at '
+'once, then after 100 ms, 200 ms ... at most 10 s';
 SELECT pg_catalog.pg_extension_config_dump('pawl_dag.troubles', '');
 
 CREATE FUNCTION pawl_dag._turning_apart() RETURNS boolean
@@ -35,6 +36,26 @@ AS $function$
            again_at = clock_timestamp() + least(interval '1 s' * power(2, least(t.failures, 6)), interval '1 min')
 $function$;
 COMMENT ON FUNCTION pawl_dag._trouble(uuid, text, text) IS 'internal: a task could not be moved on; it waits';
+
+-- SECURITY DEFINER: workers may not write troubles. Most locks are short, so the next turn tries again; then the wait
+-- grows, because a lock can last and no session says when it ends.
+CREATE FUNCTION pawl_dag._wait_for_locks(ready uuid[], reported uuid[]) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $function$
+    INSERT INTO pawl_dag.troubles AS t (task_uuid, again_at, sqlstate, message)
+    SELECT x.task_uuid, clock_timestamp(), '55P03', 'another session has locked steps of the task'
+      FROM pawl_dag.tasks x WHERE pawl_dag._orchestrating() AND (x.task_uuid = ANY (ready)
+          OR x.task_uuid = ANY (ARRAY(SELECT s.task_uuid FROM pawl_dag.steps s WHERE s.task_uuid = ANY (reported)
+              AND (s.state = 'enqueued_for_orchestration' OR s.state = 'enqueued_as_error_for_orchestration'))))
+    ON CONFLICT ON CONSTRAINT troubles_pkey DO UPDATE SET failures = least(t.failures + 1, 1000),
+        sqlstate = excluded.sqlstate, message = excluded.message,
+        again_at = clock_timestamp() + least(interval '100 ms' * power(2, least(t.failures - 1, 7)), interval '10 s')
+$function$;
+COMMENT ON FUNCTION pawl_dag._wait_for_locks(uuid[], uuid[]) IS
+'internal: sets tasks aside whose steps a turn had to skip: those that are ready, and results that are still unread';
 
 CREATE FUNCTION pawl_dag._out_of_trouble() RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
@@ -57,19 +78,22 @@ SET enable_seqscan = off
 SET jit = off
 AS $function$
 DECLARE
-    reported uuid[];
     picked uuid[];
     waiting constant uuid[] := ARRAY(SELECT r.task_uuid FROM pawl_dag.troubles r WHERE r.again_at > clock_timestamp());
 BEGIN
-    SELECT coalesce(array_agg(DISTINCT c.task_uuid), '{}') INTO reported
-      FROM (SELECT s.task_uuid FROM pawl_dag.steps s
-             WHERE (s.state = 'enqueued_for_orchestration' OR s.state = 'enqueued_as_error_for_orchestration')
-                 AND s.task_uuid <> ALL (waiting)
-             ORDER BY s.task_uuid LIMIT batch * 8) c;
-    SELECT coalesce(array_agg(l.task_uuid), '{}') INTO picked
-      FROM (SELECT t.task_uuid FROM pawl_dag.tasks t
-             WHERE t.task_uuid = ANY (reported) AND (t.processor_uuid IS NULL OR t.processor_uuid = pawl_dag.engine())
-             ORDER BY t.task_uuid LIMIT batch FOR NO KEY UPDATE SKIP LOCKED) l;
+    WITH RECURSIVE w(task) AS (
+        (SELECT s.task_uuid FROM pawl_dag.steps s
+          WHERE s.state = 'enqueued_for_orchestration' OR s.state = 'enqueued_as_error_for_orchestration'
+          ORDER BY s.task_uuid LIMIT 1)
+        UNION ALL
+        SELECT (SELECT s.task_uuid FROM pawl_dag.steps s WHERE s.task_uuid > w.task
+                   AND (s.state = 'enqueued_for_orchestration' OR s.state = 'enqueued_as_error_for_orchestration')
+                 ORDER BY s.task_uuid LIMIT 1) FROM w WHERE w.task IS NOT NULL)
+    SELECT coalesce(array_agg(p.task_uuid), '{}') INTO picked
+      FROM (SELECT l.task_uuid FROM w CROSS JOIN LATERAL (
+                SELECT t.task_uuid FROM pawl_dag.tasks t WHERE t.task_uuid = w.task AND t.task_uuid <> ALL (waiting)
+                   AND (t.processor_uuid IS NULL OR t.processor_uuid = pawl_dag.engine())
+                   FOR NO KEY UPDATE SKIP LOCKED) l LIMIT batch) p;
     IF cardinality(picked) < batch THEN
         SELECT picked || coalesce(array_agg(l.task_uuid) FILTER (WHERE l.task_uuid <> ALL (picked)), '{}') INTO picked
           FROM (SELECT t.task_uuid FROM pawl_dag.tasks t
@@ -169,6 +193,7 @@ COMMENT ON FUNCTION pawl_dag.orchestrate(integer) IS
 'Advances tasks: starts them, reads reported results, enqueues steps that are ready, and completes tasks. A duty:
 call it again until tasks is 0.
 batch: how many tasks at most, 1 to 10000; default 100.
+A task whose steps another session has locked is tried again by the next call, then after 100 ms, 200 ms ... 10 s.
 Returns tasks (looked at), reported (results that were read), enqueued (steps) and finished (tasks that completed).
 Errors: 22023 batch out of range; a task that raises an error is set aside with a warning. Privileges: pawl_admin,
 pawl_operator, pawl_worker.

@@ -101,6 +101,10 @@ BEGIN
           WHERE v.task_uuid = t.task_uuid AND t.task_uuid = ANY (watched) AND t.watch_at <= now();
     END LOOP;
     SELECT min(t.watch_at) INTO next_at FROM pawl_dag.tasks t WHERE t.watch_at IS NOT NULL;
+    -- what is due and left is locked: to ask for it without a pause would not help
+    IF done < batch THEN
+        next_at := greatest(next_at, CASE WHEN next_at <= now() THEN now() + interval '1 s' END);
+    END IF;
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.time_out_tasks(integer) IS

@@ -114,8 +114,10 @@ insert into decided values
     ('pawl_bulk._takes_rows', '{}', 'a question'),
     ('pawl_bulk._why_not_retried', '{}', 'a question'),
     ('pawl_dag._bury', '{pawl_dag.dlq}', 'a task that is blocked'),
+    ('pawl_dag._close_letter', '{}', 'nothing: of tasks that have ended, which have no open dead letter'),
     ('pawl_dag._out_of_trouble', '{pawl_dag.troubles}', 'of tasks that went on'),
     ('pawl_dag._trouble', '{}', 'nothing: the orchestrator says it'),
+    ('pawl_dag._wait_for_locks', '{}', 'nothing: a turn says it'),
     ('pawl_saga._fill_flow', '{pawl_saga.tasks,pawl_saga.retries,pawl_saga.junctions}', 'as its definition says, once'),
     ('pawl_saga._record_orphans', '{pawl_saga.tasks}', 'tasks without a worker that are to be reverted');
 select is((select string_agg(distinct p.pronamespace::regnamespace || '.' || p.proname, ', ') from pg_proc p

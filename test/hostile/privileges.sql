@@ -116,7 +116,7 @@ select is_empty($$select * from named n
             or p.prosrc in ('pawl_dag_task_written', 'pawl_dag_task_changed', 'pawl_dag_step_written',
                 'pawl_dag_steps_written')
                 and n.signature
-                    ~ '_(by_sql|needs_condition|operators_only|task_entered|task_moved|steps_(moved|claimed))\('
+                    ~ '_(by_sql|needs_condition|operators_only|task_(entered|moved)|steps?_(reopened|moved|claimed))\('
             or p.prosrc = 'pawl_saga_task_written'
                 and n.signature ~ '_(by_sql|task_entered|task_kept|worker_lost)\('
             or p.prosrc in ('pawl_bulk_record_written', 'pawl_bulk_records_written', 'pawl_bulk_work_written')

@@ -8,7 +8,11 @@ select pawl_dag.define_template($${"name": "mapped", "identity_strategy": "alway
     {"name": "list"}, {"name": "each", "map": "items", "dependencies": ["list"]}, {"name": "free", "map": "items"},
     {"name": "join", "dependencies": ["each", "free"]}]}$$) \g /dev/null
 select pawl_dag.define_template($${"name": "twins", "identity_strategy": "always_unique", "steps": [
-    {"name": "each", "map": "items"}, {"name": "each[1]"}]}$$) \g /dev/null
+    {"name": "each", "map": "items"}, {"name": "each1"}]}$$) as twins \gset
+-- as a version before would have defined it
+insert into pawl_dag.template_steps
+select (jsonb_populate_record(s, '{"name": "each[1]", "ordinal": 3}')).* from pawl_dag.template_steps s
+ where s.template_uuid = :'twins' and s.name = 'each1';
 create function looks(task uuid) returns text language sql as $$
     select concat_ws(' ', t.steps_total, t.steps_ready, t.steps_blocked, t.evaluate, t.state)
         || coalesce((select string_agg(concat_ws(' ', s.name, s.level, s.total_parents, s.unsatisfied_parents), ', '
@@ -171,6 +175,23 @@ select throws_ok($$select pawl_dag.start_task('diamond')$$, '23514', null, 'cons
 alter table pawl_dag.edges drop constraint never;
 
 -- names
+create function defines(mapped text, name text) returns text language plpgsql as $$
+declare detail text; hint text;
+begin
+    perform pawl_dag.define_template(jsonb_build_object('name', 'names', 'version', md5(name), 'steps',
+        jsonb_build_array(jsonb_build_object('name', name), jsonb_build_object('name', mapped, 'map', 'items'))));
+    return 'ok';
+exception when others then
+    get stacked diagnostics detail = pg_exception_detail, hint = pg_exception_hint;
+    return concat_ws(' | ', sqlstate, sqlerrm, detail, hint);
+end $$;
+select is(defines('each', 'each[0]'), '22023 | step "each[0]" has the name of an element of mapped step "each" | '
+    'The elements of "each" are steps named "each[0]", "each[1]" and so on. | "name": "each_0"',
+    'a template has no step that is named as an element of a mapped step');
+select is(left(defines('a.b', 'a.b[120]'), 5), '22023', 'however many elements there would have to be');
+select is((select string_agg(defines('a.b', n), ' ' order by n)
+    from unnest('{axb[1],a.b[01],a.b[],a.b[x],a.b[1]x,a.b1,b[1]}'::text[]) n), 'ok ok ok ok ok ok ok',
+    'names that no element can have are names like any other');
 select throws_ok($$select pawl_dag.start_task('twins', '{"items": [1, 2]}')$$, '23505',
     'step "each[1]" already exists in the task', 'an element has no name of another step');
 select lives_ok($$select pawl_dag.start_task('twins', '{"items": [1]}')$$, 'where there is no such element it starts');

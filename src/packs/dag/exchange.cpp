@@ -152,6 +152,7 @@ private:
         turn_.decide();
         enqueued_ = turn_.enqueue();
         turn_.move();
+        turn_.set_aside_locked();
         if (turn_.troubles_are_over()) OidFunctionCall0(pg::function_of("pawl_dag", "_out_of_trouble"));
     }
 

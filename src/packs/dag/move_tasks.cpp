@@ -47,6 +47,7 @@ Parameters Turn::counters(int n, Chosen chosen, bool counted) const {
     number([](const Task& task) { return task.waiting; });
     number([](const Task& task) { return task.failed; });
     number([](const Task& task) { return task.satisfied; });
+    add_column(parameters, BOOLOID, n, chosen, [](const Task& task) { return BoolGetDatum(task.locked); });
     return parameters;
 }
 
@@ -89,7 +90,10 @@ void Turn::say_partial(bool partial) {
 // Moves the tasks, each in one row version. The last transition of a task that completes without its cancelled
 // steps has metadata of its own, and triggers read from which state a task is blocked: these take a version more.
 void Turn::move() {
-    write([](const Task& task) { return task.nmoves == 0 && (task.evaluate || task.recorded > 0); }, nullptr, 0, 0);
+    auto only_counted = [](const Task& task) {
+        return task.nmoves == 0 && (task.evaluate != task.locked || task.recorded > 0);
+    };
+    write(only_counted, nullptr, 0, 0);
     auto* done = static_cast<bool*>(palloc0(sizeof(bool) * Max(tasks_.n, 1)));
     for (int i = 0; i < tasks_.n; ++i) {
         const Task& one = tasks_.items[i];

@@ -23,10 +23,12 @@ struct Move {
 
 extern const Move steps_enqueued;  // of a task that enqueues, once its steps are enqueued
 
+inline constexpr int most_moves = 4;  // of a task in one turn
+
 // The next transition of a task in this state; null: it waits. `blocks`: its failure_policy is block.
 const Move* next_move(std::string_view state, const Counts& counts, bool blocks);
 
 // Whether a task that this moved is to be moved on in the same turn.
-bool goes_on(const Move* move);
+bool goes_on(const Move* move, const Counts& counts, bool blocks);
 
 }  // namespace pawl::dag

@@ -2,19 +2,20 @@
 // and calls their PL/pgSQL functions.
 #include "guard/path.hpp"
 #include "packs/dag/orchestrating.hpp"
+#include "pg/index_look.hpp"
 #include "pg/row_trigger.hpp"
 
 namespace pawl {
 
 namespace {
 
-enum class TaskColumn { state, evaluate, entered_at, watch_at, deadline_at, stale_after, failed, counters };
-pg::Table<14> tasks = {
-    "pawl_dag",
-    "tasks",
-    {"state", "evaluate", "entered_at", "watch_at", "deadline_at", "stale_after", "steps_failed", "steps_total",
-     "steps_blocked", "steps_ready", "steps_in_flight", "steps_waiting", "steps_satisfied", "steps_cancelled"},
-    {}};
+enum class TaskColumn { state, task, evaluate, entered_at, watch_at, deadline_at, stale_after, failed, counters };
+pg::Table<15> tasks = {"pawl_dag",
+                       "tasks",
+                       {"state", "task_uuid", "evaluate", "entered_at", "watch_at", "deadline_at", "stale_after",
+                        "steps_failed", "steps_total", "steps_blocked", "steps_ready", "steps_in_flight",
+                        "steps_waiting", "steps_satisfied", "steps_cancelled"},
+                       {}};
 
 enum class StepColumn {
     state,
@@ -40,7 +41,7 @@ pg::Table<15> steps = {"pawl_dag",
                         "unsatisfied_parents", "total_parents", "level"},
                        {}};
 
-using TaskUpdate = pg::Update<TaskColumn, 14>;
+using TaskUpdate = pg::Update<TaskColumn, 15>;
 using StepUpdate = pg::Update<StepColumn, 15>;
 
 bool is_final_or_still(std::string_view state) {
@@ -76,11 +77,22 @@ bool moves_times(const TaskUpdate& task, bool orchestrated) {
            (task.changes(TaskColumn::entered_at) && !(orchestrated && task.has(TaskColumn::watch_at)));
 }
 
+// Whether the task can have a dead letter that is not closed. Most databases have none, so the index answers.
+bool may_be_dead_letter(const TaskUpdate& task) {
+    const Oid table = get_relname_relid("dlq", get_namespace_oid("pawl_dag", false));
+    if (!OidIsValid(table) || pg::is_empty(table)) return false;
+    Relation letters = table_open(table, AccessShareLock);
+    const pg::Seen seen = pg::look_into(letters, "dlq_pending", task.value(TaskColumn::task));
+    table_close(letters, AccessShareLock);
+    return seen != pg::Seen::none;
+}
+
 // Whether something follows from the state change for the steps of the task, or for dead letters.
 bool means_more(const TaskUpdate& task) {
     return task.changes_state() &&
            (task.is("cancelled") || task.is("resolved_manually") || task.is("error") ||
-            task.is("blocked_by_failures") || task.was("error") || task.was("blocked_by_failures"));
+            task.is("blocked_by_failures") || task.was("error") || task.was("blocked_by_failures") ||
+            (task.is("complete") && may_be_dead_letter(task)));
 }
 
 bool is_to_be_evaluated(const TaskUpdate& task) {
@@ -140,6 +152,11 @@ bool is_operators(const StepUpdate& step) {
                                     (step.is("complete") && !step.was("enqueued_for_orchestration")));
 }
 
+// An operator lets a step that has failed for good begin again.
+bool is_reopened(const StepUpdate& step) {
+    return step.was("error") && step.is("pending");
+}
+
 // The row with the columns of the state that it enters.
 HeapTuple entered(const StepUpdate& step, HeapTuple row, TupleDesc descriptor) {
     if (!step.changes_state()) return row;
@@ -162,6 +179,7 @@ HeapTuple check_step(const StepUpdate& step, HeapTuple row, TupleDesc descriptor
     if (needs_condition(step)) step.fire("_needs_condition");
     if (!orchestrated && is_enqueued(step)) step.fire("_enqueued_by_sql");
     if (is_operators(step) && !(orchestrated && completes_by_report(step))) step.fire("_operators_only");
+    if (is_reopened(step)) step.fire("_step_reopened");
     return entered(step, row, descriptor);
 }
 

@@ -11,38 +11,44 @@ namespace pawl::dag {
     "t.steps_total, t.steps_ready, t.steps_in_flight, t.steps_waiting, t.steps_failed, "                   \
     "t.steps_satisfied + t.steps_cancelled, "
 #define UNOWNED "(t.processor_uuid IS NULL OR t.processor_uuid = pawl_dag.engine()) AND "
-#define PICKED READ "true FROM pawl_dag.tasks t WHERE " UNOWNED
 #define TROUBLED "ARRAY(SELECT r.task_uuid FROM pawl_dag.troubles r WHERE r.again_at > clock_timestamp())"
 #define REPORTED(step) \
     "(" step ".state = 'enqueued_for_orchestration' OR " step ".state = 'enqueued_as_error_for_orchestration')"
 
-inline constexpr const char* pick_reported =
-    PICKED "t.task_uuid = ANY (ARRAY(SELECT s.task_uuid FROM pawl_dag.steps s WHERE " REPORTED(
-        "s") " AND s.task_uuid <> ALL (" TROUBLED
-             ") ORDER BY s.task_uuid LIMIT $1 * 8)) "
-             "ORDER BY t.task_uuid LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED";
+// The tasks of results that wait, each once and in their order: the index is entered anew behind each task, so a task
+// with many results costs no more than one with a single result. Rows are made as they are read, so what a LIMIT leaves
+// out is not looked for; each task is looked up, checked and locked before the next one is looked for.
+#define FIRST_REPORTED(more) \
+    "SELECT s.task_uuid FROM pawl_dag.steps s WHERE " REPORTED("s") more " ORDER BY s.task_uuid LIMIT 1"
+#define WITH_REPORTED                                                                        \
+    "WITH RECURSIVE w(task) AS ((" FIRST_REPORTED("") ") UNION ALL SELECT (" FIRST_REPORTED( \
+        " AND s.task_uuid > w.task") ") FROM w WHERE w.task IS NOT NULL) "
+#define LOCKED(task)                                                                                  \
+    "FROM pawl_dag.tasks t WHERE t.task_uuid = " task " AND " UNOWNED "t.task_uuid <> ALL (" TROUBLED \
+    ") "                                                                                              \
+    "FOR NO KEY UPDATE SKIP LOCKED"
 
-// The same, and tasks of which a worker reports steps itself, with whether each has other results, and whether a
+inline constexpr const char* pick_reported =
+    WITH_REPORTED "SELECT l.* FROM w CROSS JOIN LATERAL (" READ "true " LOCKED("w.task") ") l LIMIT $1";
+
+// The same behind the tasks of which a worker reports steps itself, with whether each has other results, and whether a
 // trouble is over.
 #define TOLD "t.context, t.correlation_id, t.traceparent, t.tracestate "
-inline constexpr const char* pick_with_own =
-    READ "t.task_uuid = ANY (r.reported), r.over, " TOLD
-         "FROM (SELECT ARRAY(SELECT s.task_uuid FROM pawl_dag.steps s WHERE " REPORTED(
-             "s") " AND s.task_uuid <> ALL (" TROUBLED ") ORDER BY s.task_uuid LIMIT $1 * 8) AS reported, " TROUBLED
-                  " AS troubled, EXISTS (SELECT FROM pawl_dag.troubles o WHERE o.again_at <= clock_timestamp()) AS "
-                  "over OFFSET 0) r "
-                  "CROSS JOIN pawl_dag.tasks t WHERE " UNOWNED
-                  "t.task_uuid = ANY ($2 || r.reported) AND t.task_uuid <> ALL (r.troubled) "
-                  "ORDER BY t.task_uuid = ANY ($2) DESC, t.task_uuid LIMIT $1 + $3 FOR NO KEY UPDATE OF t SKIP LOCKED";
+#define HAS_REPORTED "EXISTS (SELECT FROM pawl_dag.steps s WHERE s.task_uuid = t.task_uuid AND " REPORTED("s") ")"
+#define OVER "EXISTS (SELECT FROM pawl_dag.troubles o WHERE o.again_at <= clock_timestamp())"
+inline constexpr const char* pick_with_own = WITH_REPORTED
+    "SELECT l.* FROM (SELECT o.task, false AS reported FROM unnest($2) o(task) "
+    "UNION ALL SELECT w.task, true FROM w WHERE w.task <> ALL ($2)) x "
+    "CROSS JOIN LATERAL (" READ "x.reported OR " HAS_REPORTED ", " OVER ", " TOLD LOCKED("x.task") ") l LIMIT $1 + $3";
 
 // The same if there are no other results, and no troubles.
 inline constexpr const char* pick_own = READ "false, false, " TOLD "FROM pawl_dag.tasks t WHERE " UNOWNED
                                              "t.task_uuid = ANY ($1) FOR NO KEY UPDATE SKIP LOCKED";
 
 inline constexpr const char* pick_changed =
-    PICKED "t.evaluate AND t.task_uuid <> ALL (" TROUBLED
-           ") "
-           "ORDER BY t.rank DESC, t.task_uuid LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED";
+    READ "true FROM pawl_dag.tasks t WHERE " UNOWNED "t.evaluate AND t.task_uuid <> ALL (" TROUBLED
+         ") "
+         "ORDER BY t.rank DESC, t.task_uuid LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED";
 
 // A session that changes a step by plain SQL has its row and waits for the task, which is ours: it is skipped. A wait
 // that the worker asked for replaces the computed one, under the same cap.
@@ -136,23 +142,24 @@ inline constexpr RowsStatement report_steps = {REPORT("unnest($1, $2, $3, $4, $5
 
 // A task that something else in this transaction has written since it was locked is evaluated again. The parameters are
 // arrays, or the values of one task.
-#define COUNTED(place, blocked, ready, in_flight, waiting, failed, satisfied)                     \
-    "evaluate = t.ctid <> " place ", steps_blocked = t.steps_blocked + " blocked                  \
+#define COUNTED(place, blocked, ready, in_flight, waiting, failed, satisfied, locked)             \
+    "evaluate = " locked " OR t.ctid <> " place ", steps_blocked = t.steps_blocked + " blocked    \
     ", steps_ready = t.steps_ready + " ready ", steps_in_flight = t.steps_in_flight + " in_flight \
     ", steps_waiting = t.steps_waiting + " waiting ", steps_failed = t.steps_failed + " failed    \
     ", steps_satisfied = t.steps_satisfied + " satisfied
-#define OF_MANY                                                                                       \
-    COUNTED("w.place", "w.blocked", "w.ready", "w.in_flight", "w.waiting", "w.failed", "w.satisfied") \
-    " FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) "                                                   \
-    "w(task, place, blocked, ready, in_flight, waiting, failed, satisfied) WHERE t.task_uuid = w.task"
-#define OF_ONE COUNTED("$2", "$3", "$4", "$5", "$6", "$7", "$8") " WHERE t.task_uuid = $1"
-#define MOVE                                                                                               \
-    "UPDATE pawl_dag.tasks t SET state = $9, entered_at = clock_timestamp(), lease_until = CASE WHEN $10 " \
-    "AND (t.lease_until > clock_timestamp() + interval '50 years') IS NOT TRUE "                           \
+#define OF_MANY                                                                                                   \
+    COUNTED("w.place", "w.blocked", "w.ready", "w.in_flight", "w.waiting", "w.failed", "w.satisfied", "w.locked") \
+    " FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9) "                                                           \
+    "w(task, place, blocked, ready, in_flight, waiting, failed, satisfied, locked) WHERE t.task_uuid = w.task"
+#define OF_ONE COUNTED("$2", "$3", "$4", "$5", "$6", "$7", "$8", "$9") " WHERE t.task_uuid = $1"
+#define MOVE                                                                                                \
+    "UPDATE pawl_dag.tasks t SET state = $10, entered_at = clock_timestamp(), lease_until = CASE WHEN $11 " \
+    "AND (t.lease_until > clock_timestamp() + interval '50 years') IS NOT TRUE "                            \
     "THEN clock_timestamp() + interval '100 years' ELSE t.lease_until END, "
 
 inline constexpr const char* move_tasks = MOVE OF_MANY;
 inline constexpr const char* move_task = MOVE OF_ONE;
+inline constexpr const char* wait_for_locks = "SELECT pawl_dag._wait_for_locks($1, $2)";
 inline constexpr const char* count_tasks = "UPDATE pawl_dag.tasks t SET " OF_MANY;
 inline constexpr const char* count_task = "UPDATE pawl_dag.tasks t SET " OF_ONE;
 
@@ -166,7 +173,11 @@ inline constexpr const char* count_task = "UPDATE pawl_dag.tasks t SET " OF_ONE;
 #undef MAY_START
 #undef REPORTED
 #undef TROUBLED
-#undef PICKED
+#undef OVER
+#undef HAS_REPORTED
+#undef LOCKED
+#undef WITH_REPORTED
+#undef FIRST_REPORTED
 #undef UNOWNED
 #undef TOLD
 #undef READ

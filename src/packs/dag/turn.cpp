@@ -14,6 +14,12 @@ int by_id(const void* one, const void* other) {
     return memcmp(&static_cast<const Task*>(one)->id, &static_cast<const Task*>(other)->id, UUID_LEN);
 }
 
+// The same task was picked twice.
+void join(Task& task, const Task& other) {
+    task.has_results |= other.has_results;
+    task.reported |= other.reported;
+}
+
 bool can_enqueue(const Task& task) {
     return (task.state == in_process || task.state == "waiting_for_dependencies" || task.state == "waiting_for_retry" ||
             task.state == "evaluating_results") &&
@@ -34,9 +40,9 @@ void Turn::pick(int batch) {
     tasks_.items = static_cast<Task*>(palloc(sizeof(Task) * 2 * batch));
     Parameters parameters = {};
     parameters.add(INT4OID, Int32GetDatum(batch));
-    add_picked(pick_reported, parameters);
+    add_picked(pick_reported, parameters, true);
     parameters.values[0] = Int32GetDatum(batch - tasks_.n);
-    if (tasks_.n < batch) add_picked(pick_changed, parameters);
+    if (tasks_.n < batch) add_picked(pick_changed, parameters, false);
     sort_picked();
 }
 
@@ -49,13 +55,13 @@ void Turn::pick_beside(Datum own, int nown, int batch) {
     if (!alone) parameters.add(INT4OID, Int32GetDatum(batch));
     parameters.add(UUIDARRAYOID, own);
     if (!alone) parameters.add(INT4OID, Int32GetDatum(nown));
-    if (!alone || nown > 0) add_picked(alone ? pick_own : pick_with_own, parameters);
+    if (!alone || nown > 0) add_picked(alone ? pick_own : pick_with_own, parameters, !alone);
     if (tasks_.n > 0) troubles_are_over_ = flag_of(SPI_tuptable, 0, 14);
     if (tasks_.n > 0) own_columns_ = SPI_tuptable->tupdesc;
     for (int i = 0; i < tasks_.n; ++i) tasks_.items[i].own = SPI_tuptable->vals[i];
     Parameters changed = {};
     changed.add(INT4OID, Int32GetDatum(batch - tasks_.n));
-    if (tasks_.n < batch) add_picked(pick_changed, changed);
+    if (tasks_.n < batch) add_picked(pick_changed, changed, false);
     sort_picked();
 }
 
@@ -67,7 +73,7 @@ void Turn::sort_picked() {
         if (i == 0 || by_id(&tasks_.items[i], &tasks_.items[kept - 1]) != 0)
             tasks_.items[kept++] = tasks_.items[i];
         else
-            tasks_.items[kept - 1].has_results |= tasks_.items[i].has_results;
+            join(tasks_.items[kept - 1], tasks_.items[i]);
     }
     tasks_.n = kept;
 }
@@ -208,7 +214,7 @@ Task& Turn::task_of(SPITupleTable* table, int row) const {
     return *task;
 }
 
-void Turn::add_picked(const char* statement, const Parameters& parameters) {
+void Turn::add_picked(const char* statement, const Parameters& parameters, bool reported) {
     const int n = static_cast<int>(run(statement, parameters));
     SPITupleTable* picked = SPI_tuptable;
     for (int i = 0; i < n; ++i) {
@@ -222,6 +228,7 @@ void Turn::add_picked(const char* statement, const Parameters& parameters) {
         task.evaluate = DatumGetBool(pg::value_of(picked, i, 5));
         task.partial = DatumGetBool(pg::value_of(picked, i, 6));
         task.has_results = flag_of(picked, i, 13);
+        task.reported = reported && task.has_results;
         task.counts = {number(7), number(8), number(9), number(10), number(11), number(12)};
     }
 }
@@ -230,13 +237,11 @@ void Turn::decide() {
     for (int i = 0; i < tasks_.n; ++i) {
         Task& task = tasks_.items[i];
         task.counts.ready += task.children_ready;
-        const Move* move = next_move(task.state, task.counts, task.blocks);
-        if (move != nullptr) task.moves[task.nmoves++] = move;
-        if (goes_on(move)) {
-            move = next_move(move->to, task.counts, task.blocks);
+        const Move* move = nullptr;
+        do {
+            move = next_move(task.final_state(), task.counts, task.blocks);
             if (move != nullptr) task.moves[task.nmoves++] = move;
-        }
-        if (task.final_state() == "enqueuing_steps") task.moves[task.nmoves++] = &steps_enqueued;
+        } while (task.nmoves < most_moves && move != nullptr && goes_on(move, task.counts, task.blocks));
     }
 }
 
@@ -249,10 +254,31 @@ int64 Turn::enqueue() {
         const int n = static_cast<int>(run(enqueue_ready, parameters));
         SPITupleTable* enqueued = SPI_tuptable;
         for (int i = 0; i < n; ++i) task_of(enqueued, i).enqueued++;
+        for (int i = 0; i < tasks_.n; ++i)
+            if (has_more(tasks_.items[i])) leave_locked(tasks_.items[i]);
     }
     int64 all = 0;
     for (int i = 0; i < tasks_.n; ++i) all += tasks_.items[i].enqueued;
     return all;
+}
+
+// Steps that were skipped are enqueued by a later turn. If that is all there is to do, the task stays in its state.
+void Turn::leave_locked(Task& task) const {
+    task.locked = true;
+    if (task.enqueued == 0) task.nmoves = task.state == "pending" ? 1 : 0;
+}
+
+// Steps that other sessions have locked keep their tasks waiting: these are tried again after a while, because a lock
+// can last, and until then they hide no other task.
+void Turn::set_aside_locked() {
+    auto seems_unread = [](const Task& task) { return task.reported && task.recorded == 0 && task.nmoves == 0; };
+    bool any = false;
+    for (int i = 0; i < tasks_.n; ++i) any |= tasks_.items[i].locked || seems_unread(tasks_.items[i]);
+    if (!any) return;
+    Parameters parameters = {};
+    parameters.add(UUIDARRAYOID, ids([](const Task& task) { return task.locked; }));
+    parameters.add(UUIDARRAYOID, ids(seems_unread));
+    run(wait_for_locks, parameters);
 }
 
 int64 Turn::finished() const {
@@ -293,6 +319,7 @@ Done take_turn(int batch, Intent& intent, Tasks& tasks) {
             turn.decide();
             done.enqueued = turn.enqueue();
             turn.move();
+            turn.set_aside_locked();
             done.finished = turn.finished();
         }
         SPI_finish();

@@ -17,6 +17,7 @@ struct Task {
     bool evaluate;     // something happened since it was looked at
     bool partial;      // steps of it were cancelled
     bool has_results;  // it may have results that were reported and not read
+    bool reported;     // it was picked because it has some
     Counts counts;     // as the turn leaves them
     // What the turn does to its steps. Children: steps that waited for finished ones; enqueued also counts ready
     // children.
@@ -26,8 +27,9 @@ struct Task {
     int satisfied;
     int children_ready;
     int enqueued;
-    const Move* moves[3];
+    const Move* moves[most_moves];
     int nmoves;
+    bool locked;    // steps of it that are ready could not be enqueued: other sessions have locked them
     HeapTuple own;  // what pick_beside read of it; null: another statement did
 
     std::string_view final_state() const { return nmoves == 0 ? state : moves[nmoves - 1]->to; }
@@ -95,6 +97,7 @@ public:
     void decide();    // where each task goes
     int64 enqueue();  // what else is ready of the tasks that enqueue; returns how many steps the turn has enqueued
     void move();      // the tasks
+    void set_aside_locked();
     int64 finished() const;
 
     bool has_children_to_count() const { return nended_ > 0; }
@@ -122,7 +125,7 @@ private:
 
     void by(const Target& table);
     void sort_picked();
-    void add_picked(const char* statement, const Parameters& parameters);
+    void add_picked(const char* statement, const Parameters& parameters, bool reported);
     void add_ended(Task& task, const pg_uuid_t& step);
     void start_by(Starting& starting, EventList* events, const text** processors, Parameters& parameters);
     void end_start();
@@ -130,6 +133,7 @@ private:
     Task& task_of(SPITupleTable* table, int row) const;
     template <typename Chosen>
     Datum ids(Chosen chosen) const;
+    void leave_locked(Task& task) const;
     template <typename Chosen, typename Value>
     void add_column(Parameters& parameters, Oid type, int n, Chosen chosen, Value value) const;
     template <typename Chosen>
