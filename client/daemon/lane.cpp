@@ -123,7 +123,9 @@ bool Lane::look_after(Entry& entry) {
         return true;
     }
     const auto wait = entry.pace.advance();
-    entry.due = now + (report.next ? std::min(wait, *report.next) : wait);
+    // nothing was done although a time has passed: another session has the rows
+    const bool is_late = report.next && report.next->count() <= 1;
+    entry.due = now + (report.next && !is_late ? std::min(wait, *report.next) : wait);
     return false;
 }
 

@@ -39,6 +39,14 @@ select is(entries('t', 1), '>a a>b', 'and comes behind the insertion');
 select throws_ok($$update t set state = 'a' where id = 1 returning guarded_request('t', id, 'touch')$$, '55000', null,
     'a request in a subtransaction below the change is rejected');
 select is(entries('t', 1), '>a a>b', 'and leaves nothing');
+insert into t values (6);
+set pawl.event = 'touch';
+begin;
+update t set note = 'its version is of this transaction' where id = 6;
+select throws_ok($$update t set note = 'touched' where id = 6 returning guarded_request('t', id, 'go')$$, '55000', null,
+    'also if the change leads back to the state of the newest entry');
+rollback;
+reset pawl.event;
 select lives_ok($$update t set state = 'a' where id = 1 returning request('t', id, 'go')$$,
     'without a subtransaction the change is logged by then');
 select is(entries('t', 1), '>a a>b b>a a>b', 'and the request follows it');
@@ -104,13 +112,31 @@ select throws_ok($$select request('e', 1, 'go')$$, '55000', null,
     'a request of an effect is rejected, if a request is what it is called for');
 select lives_ok($$select request('e', 2, 'go')$$, 'an update of an effect is not');
 select is(entries('e', 2), '>a a>b b>c', 'and comes behind the request');
+-- The same where the request leads back to the state of the newest entry.
+create table back (id int primary key, state text not null default 'a');
+create function further(old back, new back) returns void language plpgsql as $$ begin
+    if new.id = 1 then perform request('back', new.id, 'go');
+    else update back set state = 'b' where id = new.id; end if;
+end $$;
+select pawl.define('l', $$stateDiagram-v2
+    [*] --> a
+    a --> a : touch / further
+    a --> b : go
+    b --> a : back$$) \g /dev/null
+select pawl.enforce('back', 'state', 'l'), pawl.enable_log('back') \g /dev/null
+insert into back values (1), (2);
+select throws_ok($$select request('back', 1, 'touch')$$, '55000', null,
+    'a request of an effect does not pass the request that it is called for');
+select request('back', 2, 'touch') \g /dev/null
+select is(entries('back', 2), '>a a>a a>b', 'nor does an update of an effect');
 begin;
 savepoint s;
-select throws_ok($$select request('e', 1, 'go')$$, '55000', null, 'a request that fails');
+select throws_ok($$select request('back', 1, 'touch')$$, '55000', null, 'a request that fails');
 rollback to s;
-update e set state = 'b' where id = 3;
+update back set state = 'b' where id = 1;
+update back set state = 'a' where id = 1;
+select is(entries('back', 1), '>a a>b b>a', 'is forgotten with its subtransaction');
 commit;
-select is(entries('e', 3), '>a a>b b>c', 'is forgotten with its subtransaction');
 
 -- A trigger of the log cannot leave an entry out.
 create function suppress() returns trigger language plpgsql as $$ begin return null; end $$;
@@ -121,5 +147,6 @@ select throws_ok($$insert into e values (4)$$, '09000', 'a trigger of log "e_tra
 drop trigger suppresses on e_transitions_log;
 
 select is_empty($$select * from pawl.verify('t') union all select * from pawl.verify('p')
-    union all select * from pawl.verify('u') union all select * from pawl.verify('e')$$, 'nothing is wrong in any log');
+    union all select * from pawl.verify('u') union all select * from pawl.verify('e')
+    union all select * from pawl.verify('back')$$, 'nothing is wrong in any log');
 select * from finish();
