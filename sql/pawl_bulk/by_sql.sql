@@ -204,9 +204,12 @@ BEGIN
         PERFORM pawl.raise('22023', 'the queue "sql:" is worked on inside the database',
             format('Row %s at step %s of operation %s is work of a SQL function.', NEW.row_number, NEW.step_index,
                 NEW.operation), 'select * from pawl_bulk.run_sql_rows()');
-    ELSIF OLD.held AND NEW.held AND NEW.due IS DISTINCT FROM 'infinity' THEN
+    ELSIF OLD.held AND (NEW.state = 'leased' OR NEW.held AND NEW.due IS DISTINCT FROM 'infinity') THEN
         PERFORM pawl.raise('55000', format('row %s at step %s is held', NEW.row_number, NEW.step_index),
             'Its operation is paused, or waits to be retried.');
+    ELSIF NEW.state = 'leased' AND OLD.state <> 'leased' AND OLD.due > now_at AND NOT pawl_bulk._operates() THEN
+        PERFORM pawl.raise('55000', format('row %s at step %s is not due', NEW.row_number, NEW.step_index),
+            format('It is due at %s.', OLD.due));
     END IF;
     IF NEW.due > now_at + interval '1 h' AND OLD.state = 'leased' AND NEW.state = 'ready' THEN
         SELECT greatest(s.backoff_cap * (1 + s.backoff_jitter), s.poll_interval * (1 + s.poll_jitter)) INTO longest
@@ -236,7 +239,8 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._work_by_sql() IS
-'internal: rejects changes of times of work without the right, and claims of SQL functions; 22023, 42501, 55000';
+'internal: rejects changes of times of work without the right, and claims of work that is held, not due, or of a SQL '
+'function; 22023, 42501, 55000';
 -- Calls the function above and pawl_bulk._work_taken for rows that need them (src/packs/bulk/row_triggers.cpp), and
 -- rejects lists of events.
 CREATE FUNCTION pawl_bulk._work_written() RETURNS trigger

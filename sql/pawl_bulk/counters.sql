@@ -7,21 +7,55 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 RETURN pg_catalog.hashtextextended('pawl_bulk' || operation::text, 0);
 COMMENT ON FUNCTION pawl_bulk._lock_key(uuid) IS 'internal: the advisory lock of an operation';
 
+-- A session that returns work locks it in shared mode; one that pauses or resumes the operation waits for these. Not
+-- _lock_key: such a session has locked work already, which a session that cancels waits for.
+CREATE FUNCTION pawl_bulk._pause_key(operation uuid) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+RETURN pg_catalog.hashtextextended('pawl_bulk pause' || operation::text, 0);
+COMMENT ON FUNCTION pawl_bulk._pause_key(uuid) IS 'internal: the advisory lock of the pause of an operation';
+
+-- An old snapshot does not see what was decided since; locking the row finds out. Before the advisory locks, as in
+-- sessions that change the operation.
+CREATE FUNCTION pawl_bulk._lock_rows(operations uuid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+BEGIN
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        PERFORM FROM pawl_bulk.operations o WHERE o.operation = ANY (operations) ORDER BY o.operation FOR SHARE;
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._lock_rows(uuid[]) IS
+'internal: locks the rows of operations where the snapshot may be old; 40001 if one has changed';
+
 CREATE FUNCTION pawl_bulk._hold(operations uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_variable
 BEGIN
+    PERFORM pawl_bulk._lock_rows(operations);
     PERFORM pg_advisory_xact_lock_shared(pawl_bulk._lock_key(u.operation))
        FROM (SELECT DISTINCT o AS operation FROM unnest(operations) o ORDER BY o) u;
-    -- an old snapshot does not see what was decided while it waited for the lock; locking the row finds out
-    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
-        PERFORM FROM pawl_bulk.operations o WHERE o.operation = ANY (operations) ORDER BY o.operation FOR SHARE;
-    END IF;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._hold(uuid[]) IS 'internal: keeps operations as they are until the transaction ends';
+
+CREATE FUNCTION pawl_bulk._hold_pauses(operations uuid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+BEGIN
+    PERFORM pawl_bulk._lock_rows(operations);
+    PERFORM pg_advisory_xact_lock_shared(pawl_bulk._pause_key(u.operation))
+       FROM (SELECT DISTINCT o AS operation FROM unnest(operations) o ORDER BY o) u;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._hold_pauses(uuid[]) IS
+'internal: keeps operations paused, or not paused, until the transaction ends';
 
 CREATE FUNCTION pawl_bulk.fold_counters(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER

@@ -20,6 +20,7 @@ BEGIN
       LEFT JOIN LATERAL (SELECT x.deadline_at FROM pawl_bulk.work x
                           WHERE x.operation = _check_signals.operation AND x.row_number = k.row_number
           AND x.step_index = k.step_index AND x.kind = 'signal' FOR UPDATE) w ON true;
+    PERFORM pawl_bulk._check_snapshot(operation, numbers, steps);
     now_at := clock_timestamp();
     answers := ARRAY(
         SELECT CASE WHEN r.state IN ('Pending', 'Running') AND u.attempt < r.retry_attempt THEN 'late'
@@ -113,10 +114,7 @@ BEGIN
         PERFORM pawl.raise('22023', 'a signal key must have at most 2000 bytes');
     END IF;
     PERFORM pawl_bulk._hold(ARRAY[signal_many.operation]);
-    SELECT o.status INTO status FROM pawl_bulk.operations o WHERE o.operation = signal_many.operation;
-    IF NOT FOUND THEN
-        PERFORM pawl.raise('P0002', format('there is no operation %s', signal_many.operation));
-    END IF;
+    status := pawl_bulk._keep_status(signal_many.operation, true);
     -- the first signal of each key counts, in the order in which all senders of signals lock keys
     SELECT array_agg(x.n) AS places, array_agg(x.key) AS keys, array_agg(x.result) AS results,
         array_agg(x.message) AS messages, array_agg(x.attempt) AS attempts

@@ -63,7 +63,10 @@ CREATE TABLE pawl_bulk.input (
     raw text,
     problem text,
     line_number bigint,
-    PRIMARY KEY (operation, row_number)
+    PRIMARY KEY (operation, row_number),
+    -- reports have numbers of at most 18 digits; 0 is the header of a CSV file
+    CONSTRAINT input_row_number_check CHECK (row_number OPERATOR(pg_catalog.>=) 0
+        AND row_number OPERATOR(pg_catalog.<=) 999999999999999999)
 );
 COMMENT ON TABLE pawl_bulk.input IS
 'the rows of an operation as they came: data, or raw text in the format of the operation';

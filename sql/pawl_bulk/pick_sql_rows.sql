@@ -71,6 +71,7 @@ AS $function$
 DECLARE
     looked record;
 BEGIN
+    PERFORM pawl_bulk._hold(ARRAY[operation]);
     SELECT count(*) AS rows, coalesce(bool_or(r.state IN ('Pending', 'Running', 'WaitingForCompletion')
            AND NOT EXISTS (SELECT FROM pawl_bulk.work w WHERE w.operation = r.operation
                AND w.row_number = r.row_number AND w.step_index = 0)), false) AS unended
@@ -90,8 +91,11 @@ BEGIN
         DELETE FROM pawl_bulk.work w
         WHERE w.operation = _shrink_block.operation AND w.row_number = first_row AND w.step_index = -1
         RETURNING w.operation, w.queue, w.priority, w.last_row)
-    INSERT INTO pawl_bulk.work (operation, row_number, step_index, kind, queue, priority, last_row)
-    SELECT g.operation, through + 1, -1, 'rows', g.queue, g.priority, g.last_row FROM gone g WHERE through < g.last_row;
+    -- held if the function that ran has paused the operation
+    INSERT INTO pawl_bulk.work (operation, row_number, step_index, kind, queue, priority, last_row, held, due)
+    SELECT g.operation, through + 1, -1, 'rows', g.queue, g.priority, g.last_row, o.paused_at IS NOT NULL,
+    CASE WHEN o.paused_at IS NOT NULL THEN 'infinity'::timestamptz END
+      FROM gone g JOIN pawl_bulk.operations o ON o.operation = g.operation WHERE through < g.last_row;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._shrink_block(uuid, bigint, bigint) IS

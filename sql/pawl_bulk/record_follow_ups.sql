@@ -20,6 +20,10 @@ BEGIN
             NEW.started_at := NULL;
         WHEN 'Running' THEN
             NEW.started_at := coalesce(NEW.started_at, clock_timestamp());
+        WHEN 'WaitingForCompletion' THEN
+            NEW.error_type := NULL;
+            NEW.error_message := NULL;
+            NEW.completed_at := NULL;
         ELSE
             NEW.completed_at := coalesce(NEW.completed_at, clock_timestamp());
             NEW.error_type := CASE WHEN NEW.state IN ('Completed', 'Cancelled') THEN NULL
@@ -32,6 +36,38 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._record_entered() IS
 'internal: sets the columns of a record about the state that it enters';
+
+-- A record begins when its work is claimed; only operators begin it by hand.
+CREATE FUNCTION pawl_bulk._records_by_sql() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_mergejoin = off
+SET jit = off
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('AFTER UPDATE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
+    actor constant text := coalesce(current_setting('pawl.processor', true), '');
+    now_at constant timestamptz := clock_timestamp();
+    its record;
+BEGIN
+    SELECT n.row_number, n.step_index INTO its FROM new_records n
+      JOIN old_records r ON r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index
+     WHERE n.state = 'Running' AND r.state = 'Pending'
+       AND NOT EXISTS (SELECT FROM pawl_bulk.work w
+           WHERE w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
+               AND w.state = 'leased' AND w.worker = actor AND w.lease_until > now_at) LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl.raise('PW004',
+            format('row %s at step %s is not claimed by "%s"', its.row_number, its.step_index, actor),
+            'It begins when its work is claimed.', 'select * from pawl_bulk.claim(...)');
+    END IF;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._records_by_sql() IS
+'internal: rejects records that begin without their work; PW004';
 
 CREATE FUNCTION pawl_bulk._signal_key(pattern text, step_index integer, row_number bigint, data jsonb) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -177,22 +177,22 @@ DECLARE
     had_failed boolean;
     neighbours boolean;
     ended bigint := 0;
-    its pawl_bulk.operations;
+    its record;
 BEGIN
     SELECT NULL::bigint AS row_number INTO other;
     SELECT bool_or(n.state NOT IN ('Pending', 'Running')) AS rest, bool_or(n.state IN ('Failed', 'TimedOut')) AS fail,
-        bool_or(n.state = 'WaitingForCompletion') AS wait,
+        bool_or(n.state = 'WaitingForCompletion') AS wait, bool_or(n.state = 'Completed') AS complete,
            bool_and(n.operation = one) AS one, min(n.row_number) AS first_row, max(n.row_number) AS last_row,
            min(n.step_index) AS first_step, max(n.step_index) AS last_step, min(n.state) AS state,
            max(n.state) AS last_state, count(*) AS rows
       INTO met FROM new_records n;
     IF EXISTS (SELECT FROM new_records n
-        WHERE n.state = 'Running' AND (n.tries > 0 OR n.error_message IS NOT NULL)) THEN
+        WHERE n.state = 'Running' AND (n.tries > 0 OR n.error_message IS NOT NULL OR n.error_type IS NOT NULL)) THEN
         -- only the worker that has the row can report a failed try
         SELECT n.row_number, n.step_index INTO other FROM new_records n
           JOIN old_records r ON r.operation = n.operation AND r.row_number = n.row_number
               AND r.step_index = n.step_index
-         WHERE n.state = 'Running' AND r.state = 'Running'
+         WHERE n.state = 'Running' AND r.state IN ('Pending', 'Running')
            AND (n.tries, n.error_type, n.error_message) IS DISTINCT FROM (r.tries, r.error_type, r.error_message)
            AND NOT EXISTS (SELECT FROM pawl_bulk.work w
                WHERE w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
@@ -209,8 +209,21 @@ BEGIN
     IF NOT coalesce(met.rest OR had_failed, false) THEN
         RETURN NULL;
     END IF;
-    IF met.one THEN
-        SELECT x.* INTO its FROM pawl_bulk.operations x WHERE x.operation = one;
+    SELECT x.last_step, x.track_row_data, NOT met.one OR EXISTS (SELECT FROM pawl_bulk.steps s
+        WHERE s.name = x.definition AND s.version = x.version AND s.step_index BETWEEN met.first_step AND met.last_step
+            AND s.kind <> 'sync') AS waits INTO its FROM pawl_bulk.operations x WHERE x.operation = one;
+    IF met.complete AND its.waits THEN
+        SELECT n.row_number, n.step_index INTO other FROM new_records n
+         WHERE n.state = 'Completed'
+           AND ((n.operation, n.step_index) IN (SELECT o.operation, s.step_index FROM pawl_bulk.operations o
+                  JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
+                 WHERE s.kind <> 'sync' AND o.operation IN (SELECT x.operation FROM new_records x))) IS TRUE
+           AND ((n.operation, n.row_number, n.step_index) IN (SELECT r.operation, r.row_number, r.step_index
+                  FROM old_records r WHERE r.state = 'Running')) IS TRUE LIMIT 1;
+        IF FOUND THEN
+            PERFORM pawl.raise('PW003', format('row %s cannot be completed before it has waited', other.row_number),
+                'Its step ends by a check or a signal.');
+        END IF;
     END IF;
     -- they are read in order instead of one by one: as many as surely fit into a hash table
     neighbours := met.one AND met.last_row - met.first_row < 2 * met.rows AND met.rows <= 100000;

@@ -94,6 +94,31 @@ min(e.row_number) AS first_row, min(e.message) AS example
   FROM pawl_bulk.errors e GROUP BY e.operation, e.step_index, e.step_name, e.error_type, e.code;
 COMMENT ON VIEW pawl_bulk.error_summary IS 'failed rows of operations by step, type and code';
 
+-- The invariants of a pause, and of going on.
+CREATE FUNCTION pawl_bulk._verify_steps(operation uuid) RETURNS TABLE (operation_id uuid, problem text, detail text)
+LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT w.operation, 'held without a pause', format('row %s step %s', w.row_number, w.step_index)
+    FROM pawl_bulk.work w JOIN pawl_bulk.operations o ON o.operation = w.operation
+     WHERE (_verify_steps.operation IS NULL OR w.operation = _verify_steps.operation) AND w.held
+         AND o.paused_at IS NULL AND o.status <> 'Retrying'
+    UNION ALL
+    SELECT w.operation, 'not held in a pause', format('row %s step %s %s', w.row_number, w.step_index, w.state)
+    FROM pawl_bulk.work w JOIN pawl_bulk.operations o ON o.operation = w.operation
+     WHERE (_verify_steps.operation IS NULL OR w.operation = _verify_steps.operation) AND NOT w.held
+         AND w.kind IN ('start', 'rows') AND w.state IN ('ready', 'lost') AND o.paused_at IS NOT NULL
+    UNION ALL
+    SELECT r.operation, 'step missing', format('row %s step %s', r.row_number, r.step_index + 1)
+    FROM pawl_bulk.records r JOIN pawl_bulk.operations o ON o.operation = r.operation
+     WHERE (_verify_steps.operation IS NULL OR r.operation = _verify_steps.operation) AND r.state = 'Completed'
+         AND r.step_index < o.last_step AND o.status = 'Running'
+       AND NOT EXISTS (SELECT FROM pawl_bulk.records x
+           WHERE x.operation = r.operation AND x.row_number = r.row_number AND x.step_index = r.step_index + 1)
+$function$;
+COMMENT ON FUNCTION pawl_bulk._verify_steps(uuid) IS
+'internal: work that a pause holds or not, against the operation, and completed records that did not go on';
+
 -- Invariants; no row: all hold.
 CREATE FUNCTION pawl_bulk.verify(operation uuid DEFAULT NULL)
     RETURNS TABLE (operation_id uuid, problem text, detail text)
@@ -178,10 +203,12 @@ AS $function$
                           WHERE x.operation = o.operation
                               AND x.type IN ('Completed', 'CompletedWithErrors', 'Failed', 'Cancelled')) e
      WHERE (verify.operation IS NULL OR o.operation = verify.operation) AND h.n <> e.n
+    UNION ALL SELECT s.operation_id, s.problem, s.detail FROM pawl_bulk._verify_steps(verify.operation) s
 $function$;
 COMMENT ON FUNCTION pawl_bulk.verify(uuid) IS
-'Checks the records of an operation: counters, work without an active record and the reverse, order of steps, rows
-that no block validates, activity after the end, terminal events. No rows: nothing is wrong.
+'Checks the records of an operation: counters, work without an active record and the reverse, order of steps and
+steps that are missing, work that is held without a pause or not held in one, rows that no block validates, activity
+after the end, terminal events. No rows: nothing is wrong.
 operation: its id; default null: all. Returns operation_id, problem and detail.
 Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
 Example: SELECT * FROM pawl_bulk.verify()';

@@ -81,11 +81,12 @@ BEGIN
             OFFSET 0) u
      WHERE r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index
          AND u.to_state IS NOT NULL;
-    -- tries that are left: the record stays Running, its work is due after the backoff
+    -- tries that are left: the record stays Running, its work is due after the backoff, or after the pause that the
+    -- function which ran has begun
     IF 'fail' = ANY (outcomes) THEN
         UPDATE pawl_bulk.work w
            SET state = 'ready',
-               due = now_at + pawl_bulk._backoff(s, r.tries)
+               due = CASE WHEN w.held THEN w.due ELSE now_at + pawl_bulk._backoff(s, r.tries) END
           FROM unnest(operations, row_numbers, step_indexes, outcomes) u(operation, row_number, step_index, outcome)
           JOIN pawl_bulk.records r ON r.operation = u.operation AND r.row_number = u.row_number
               AND r.step_index = u.step_index

@@ -15,6 +15,50 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._early(uuid, text, text, text, integer) IS
 'internal: keeps a signal until its record waits for it';
 
+-- The keys are locked. A record that another session is changing is left out: that session will wait for its key.
+CREATE FUNCTION pawl_bulk._check_snapshot(operation uuid, row_numbers bigint[], step_indexes integer[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $function$
+#variable_conflict use_variable
+BEGIN
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        PERFORM FROM unnest(row_numbers, step_indexes) u(row_number, step_index)
+          CROSS JOIN LATERAL (SELECT x.state FROM pawl_bulk.records x WHERE x.operation = _check_snapshot.operation
+              AND x.row_number = u.row_number AND x.step_index = u.step_index FOR SHARE SKIP LOCKED) r;
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._check_snapshot(uuid, bigint[], integer[]) IS
+'internal: whether an old snapshot still has records as they are; 40001: one has changed';
+
+-- An operation at rest can be deleted, and would leave the signal behind. One that is held stays active; the lock of
+-- its row would be written by each signal.
+CREATE FUNCTION pawl_bulk._keep_status(operation uuid, held boolean) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    status text;
+BEGIN
+    SELECT o.status INTO status FROM pawl_bulk.operations o WHERE o.operation = _keep_status.operation;
+    IF NOT (held AND status IN ('Pending', 'Validating', 'Running', 'Retrying')) THEN
+        SELECT o.status INTO status FROM pawl_bulk.operations o WHERE o.operation = _keep_status.operation
+            FOR KEY SHARE;
+    END IF;
+    IF NOT FOUND THEN
+        PERFORM pawl.raise('P0002', format('there is no operation %s', operation));
+    END IF;
+    RETURN status;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._keep_status(uuid, boolean) IS
+'internal: the status of an operation, which is not deleted before the transaction ends; held: nor does the status '
+'change; P0002: there is none';
+
 -- Computes the answer to a signal, and does what it means. The key is locked.
 CREATE FUNCTION pawl_bulk._apply_signal(operation uuid, key text, result text, message text, attempt integer)
     RETURNS text
@@ -36,6 +80,7 @@ BEGIN
         WHERE x.operation = _apply_signal.operation AND x.key = _apply_signal.key FOR UPDATE;
     SELECT x.* INTO w FROM pawl_bulk.work x WHERE x.operation = k.operation AND x.row_number = k.row_number
         AND x.step_index = k.step_index AND x.kind = 'signal' FOR UPDATE;
+    PERFORM pawl_bulk._check_snapshot(operation, ARRAY[k.row_number], ARRAY[k.step_index]);
     SELECT x.* INTO r FROM pawl_bulk.records x
         WHERE x.operation = k.operation AND x.row_number = k.row_number AND x.step_index = k.step_index;
     IF r.state IS NULL OR r.state IN ('Pending', 'Running') THEN
@@ -75,6 +120,7 @@ AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('BEFORE INSERT ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.signals');
+    may_go_on boolean;
     status text;
 BEGIN
     IF NEW.operation IS NULL OR NEW.key IS NULL OR NEW.result IS NULL THEN
@@ -85,17 +131,16 @@ BEGIN
         PERFORM pawl.raise('22023', 'a signal key must have at most 2000 bytes',
             format('It has %s bytes.', octet_length(NEW.key)));
     END IF;
-    -- a record that waits may go on to its next step: then its operation stays as it is.
-    -- A retry of a million rows has none that wait
-    IF EXISTS (SELECT FROM pawl_bulk.signal_keys k JOIN pawl_bulk.work w ON w.operation = k.operation
-        AND w.row_number = k.row_number AND w.step_index = k.step_index
-                WHERE k.operation = NEW.operation AND k.key = NEW.key AND w.kind = 'signal') THEN
+    -- a record that waits, or will when its key is locked, may go on to its next step: then its operation stays as it
+    -- is. A retry of a million rows has neither
+    may_go_on := EXISTS (SELECT FROM pawl_bulk.signal_keys k JOIN pawl_bulk.records r ON r.operation = k.operation
+        AND r.row_number = k.row_number AND r.step_index = k.step_index
+         WHERE k.operation = NEW.operation AND k.key = NEW.key AND r.state IN ('Running', 'WaitingForCompletion'));
+    IF may_go_on THEN
         PERFORM pawl_bulk._hold(ARRAY[NEW.operation]);
     END IF;
-    SELECT o.status INTO status FROM pawl_bulk.operations o WHERE o.operation = NEW.operation;
-    IF NOT FOUND THEN
-        PERFORM pawl.raise('P0002', format('there is no operation %s', NEW.operation));
-    ELSIF status IN ('Completed', 'Failed', 'Cancelled') THEN
+    status := pawl_bulk._keep_status(NEW.operation, may_go_on);
+    IF status IN ('Completed', 'Failed', 'Cancelled') THEN
         NEW.answer := 'refused';
     ELSE
         INSERT INTO pawl_bulk.signal_keys (operation, key) VALUES (NEW.operation, NEW.key) ON CONFLICT DO NOTHING;

@@ -268,6 +268,10 @@ BEGIN
         PERFORM pawl.raise('22P04', format('%s lines came of %s', stored.lines, lines),
             E'A line \\. ends a COPY, so the lines after it are lost.', 'send such a file with: pawl bulk submit');
     END IF;
+    IF (o.format = 'csv' AND coalesce((o.dialect ->> 'header')::boolean, o.columns IS NULL)) IS NOT TRUE
+        AND EXISTS (SELECT FROM pawl_bulk.input i WHERE i.operation = seal.operation AND i.row_number = 0) THEN
+        PERFORM pawl.raise('22023', 'row 0 is for the header of a CSV file', 'This input has no header.');
+    END IF;
     o.columns := coalesce(o.columns, pawl_bulk._read_header(o));
     SELECT d.max_input_bytes INTO allowed FROM pawl_bulk.definitions d
         WHERE d.name = o.definition AND d.version = o.version;
@@ -287,8 +291,9 @@ COMMENT ON FUNCTION pawl_bulk.seal(uuid, text, text, bigint) IS
 blank lines are no rows.
 operation: its id. input_error: why the input could not be read; default null. checksum: a text; default null.
 lines: how many lines the file has, checked; default null.
-Errors: P0002 no such operation; 55000 already complete; 54000 more bytes than the definition allows; 22P04 lines
-are missing, or it is a JSON array. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Errors: P0002 no such operation; 55000 already complete; 22023 row 0 is no header, or the header is wrong; 54000 more
+bytes than the definition allows; 22P04 lines are missing, or it is a JSON array. Privileges: pawl_admin,
+pawl_operator, pawl_worker.
 Example: SELECT pawl_bulk.seal(''01890000-0000-7000-8000-000000000001'')';
 
 -- The first line of a file names its columns; the dialect may give them other names.

@@ -65,6 +65,11 @@ BEGIN
            AND r.state IN ('Running', 'WaitingForCompletion');
     END IF;
     IF EXISTS (SELECT FROM new_work n WHERE n.state IN ('ready', 'lost') AND n.kind = 'start' AND NOT n.held) THEN
+        -- a session that pauses finds work that was ready before, but not what only becomes so
+        IF EXISTS (SELECT FROM old_work w WHERE w.state = 'leased') THEN
+            PERFORM pawl_bulk._hold_pauses(ARRAY(SELECT DISTINCT n.operation FROM new_work n
+                WHERE n.state IN ('ready', 'lost') AND n.kind = 'start' AND NOT n.held));
+        END IF;
         UPDATE pawl_bulk.work w SET held = true, held_due = w.due, due = 'infinity'
           FROM new_work n JOIN pawl_bulk.operations o ON o.operation = n.operation
          WHERE o.paused_at IS NOT NULL AND n.kind = 'start' AND NOT n.held
@@ -76,5 +81,5 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._work_moved() IS
 'internal: starts records of claimed work, fails those that lost too many workers, holds those of paused operations';
-CREATE TRIGGER moved AFTER UPDATE ON pawl_bulk.work REFERENCING NEW TABLE AS new_work
+CREATE TRIGGER moved AFTER UPDATE ON pawl_bulk.work REFERENCING OLD TABLE AS old_work NEW TABLE AS new_work
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_bulk._work_moved();

@@ -19,8 +19,9 @@ CREATE FUNCTION pawl_bulk._read_results(report jsonb, OUT operations uuid[], OUT
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_bulk_read_results';
 COMMENT ON FUNCTION pawl_bulk._read_results(jsonb) IS 'internal: reads the results that a worker reports';
 
+-- lost: the problem of rows whose lease has expired.
 CREATE FUNCTION pawl_bulk._record_each(operations uuid[], rows bigint[], steps integer[], results text[],
-        messages text[], problems text[]) RETURNS text[]
+        messages text[], problems text[], lost text) RETURNS text[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -30,7 +31,11 @@ BEGIN
         CONTINUE WHEN problems[k] IS NOT NULL;
         BEGIN
             PERFORM pawl_bulk._record_ends(operations[k:k], rows[k:k], steps[k:k], results[k:k], messages[k:k]);
-        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+        EXCEPTION WHEN SQLSTATE 'PW004' OR SQLSTATE 'PW005' THEN
+            problems[k] := CASE WHEN EXISTS (SELECT FROM pawl_bulk.work w
+                WHERE w.operation = operations[k] AND w.row_number = rows[k] AND w.step_index = steps[k]
+                    AND w.lease_until <= clock_timestamp()) THEN lost ELSE SQLSTATE || ': ' || SQLERRM END;
+        WHEN OTHERS OR ASSERT_FAILURE THEN
             IF pawl_bulk._ends_duty(SQLSTATE) OR pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
@@ -40,7 +45,7 @@ BEGIN
     RETURN problems;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._record_each(uuid[], bigint[], integer[], text[], text[], text[]) IS
+COMMENT ON FUNCTION pawl_bulk._record_each(uuid[], bigint[], integer[], text[], text[], text[], text) IS
 'internal: records results one by one; returns what is wrong with each';
 
 CREATE FUNCTION pawl_bulk._first_results(operations uuid[], rows bigint[], steps integer[], problems text[])
@@ -156,14 +161,15 @@ BEGIN
             EXIT;
         EXCEPTION WHEN SQLSTATE 'PW005' THEN
             IF look = 3 THEN
-                RAISE;
+                problems := pawl_bulk._record_each(said.operations, said.rows, said.steps, said.results, said.messages,
+                    problems, lost);
             END IF;
         WHEN OTHERS OR ASSERT_FAILURE THEN
             IF pawl_bulk._ends_duty(SQLSTATE) OR pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
             problems := pawl_bulk._record_each(said.operations, said.rows, said.steps, said.results, said.messages,
-                problems);
+                problems, lost);
             EXIT;
         END;
     END LOOP;

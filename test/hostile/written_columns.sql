@@ -209,7 +209,6 @@ insert into open values
     ('pawl_bulk.work', 'state', 'ready work is claimed'),
     ('pawl_bulk.notices', 'state', 'a ready notice is claimed'),
     ('pawl_bulk.operations', 'status', 'an operation whose input is complete is validated'),
-    ('pawl_bulk.records', 'state', 'a pending row is Running before its work is claimed, and its work stays'),
     ('pawl_saga.flows', 'state', 'workers suspend and resume flows, as by the functions'),
     ('pawl_saga.jobs', 'state', 'a job without an owner is claimed'),
     ('pawl_saga.tasks', 'state', 'a ready task is claimed');
@@ -291,6 +290,9 @@ select is(array(select concat_ws(' ', c.tab, claimed(c.tab, c.assignment || ', l
     'pawl_saga.tasks 22023}', 'but not for ever');
 
 -- And INSERT: a row that is as it should be, with each of its columns as it should not be.
+set pawl.processor = '00000000-0000-7000-8000-0000000000ff';
+update pawl_bulk.work set state = 'leased' where operation = :'o' and row_number = 3;
+reset pawl.processor;
 create table base (tab regclass, row_of jsonb);
 insert into base values
     ('pawl_dag.tasks', (select jsonb_build_object('template_uuid', template_uuid, 'namespace', namespace, 'name',
@@ -311,9 +313,9 @@ insert into base values
     ('pawl_bulk.operation_transitions', jsonb_build_object('operation', :'sealed', 'to_state', 'Validating')),
     ('pawl_bulk.operation_transitions_log', jsonb_build_object('operation', :'sealed', 'to_state', 'Validating')),
     ('pawl_bulk.record_transitions', jsonb_build_object('operation', :'o', 'row_number', 3, 'step_index', 0,
-    'to_state', 'Running')),
+    'to_state', 'Failed')),
     ('pawl_bulk.record_transitions_log', jsonb_build_object('operation', :'o', 'row_number', 3, 'step_index', 0,
-    'to_state', 'Running')),
+    'to_state', 'Failed')),
     ('pawl_saga.flows', (select jsonb_build_object('flow_uuid', pawl.uuid_v7(), 'definition_uuid', definition_uuid,
     'name', name) from pawl_saga.definitions limit 1)),
     ('pawl_saga.signals', jsonb_build_object('flow_uuid', :'flow', 'name', 'go')),

@@ -65,6 +65,46 @@ select is((select string_agg(row_number || ' ' || tries, ', ' order by row_numbe
     where operation = :'o'), '1 0, 2 1', 'and only their try counts');
 select is_empty(format('select * from pawl_bulk.verify(%L)', :'o'), 'nothing is wrong after it');
 
+-- three leases that end one after the other while a report looks again, and an error like theirs that is one row's own
+select pawl_bulk.define('{"name": "more patient", "steps": [{"name": "s", "handler": "steady hands",
+    "max_retries": 2}]}') is not null as ok;
+select submitted('more patient', '{a,b,c,d}') as o \gset
+truncate held;
+insert into held select row_number, step_index, token
+    from unnest('{500 ms,1000 ms,1500 ms,1 hour}'::interval[]) lease, pawl_bulk.claim('w', 'steady hands', 1, lease)
+    where operation = :'o';
+create function public.held_up_again() returns trigger language plpgsql as $$
+begin
+    perform pg_sleep(extract(epoch from min(lease_until) - clock_timestamp()) + 0.01) from pawl_bulk.work
+        where lease_until > clock_timestamp() and lease_until < clock_timestamp() + interval '1 minute';
+    return null;
+end $$;
+create trigger held_up before update on pawl_bulk.work for each statement execute function public.held_up_again();
+create function reported(o uuid, result text) returns text language sql as $$
+    select string_agg(concat_ws(' ', row_number, ok, problem), ', ' order by row_number)
+    from pawl_bulk.report((select jsonb_agg(jsonb_build_object('operation', o, 'row_number', row_number,
+    'step_index', step_index, 'token', token, 'result', result, 'message', 'no')) from held), 'w') $$;
+select is(reported(:'o', 'fail'), '1 f PW005: the lease is lost, or the row is already done, 2 f PW005: the lease is '
+    'lost, or the row is already done, 3 f PW005: the lease is lost, or the row is already done, 4 t',
+    'each row whose lease ends is lost alone');
+drop trigger held_up on pawl_bulk.work;
+select pawl_bulk.define('{"name": "followed", "steps": [{"name": "s", "handler": "hands"}, {"name": "t",
+    "handler": "others"}]}') is not null as ok;
+select submitted('followed', '{a,b,c}') as o \gset
+truncate held;
+insert into held select row_number, step_index, token from pawl_bulk.claim('w', 'hands', 10) where operation = :'o';
+create function public.rejects() returns trigger language plpgsql as $$
+begin
+    if new.row_number = 2 and new.step_index = 1 then
+        raise exception sqlstate 'PW005' using message = 'not this row';
+    end if;
+    return new;
+end $$;
+create trigger rejects before insert on pawl_bulk.records for each row execute function public.rejects();
+select is(reported(:'o', 'ok'), '1 t, 2 f PW005: not this row, 3 t', 'a row that cannot go on is rejected alone');
+drop trigger rejects on pawl_bulk.records;
+select is_empty(format('select * from pawl_bulk.verify(%L)', :'o'), 'nothing is wrong after that either');
+
 -- tries wait twice as long each time, up to the cap
 select pawl_bulk.define('{"name": "backs off", "steps": [{"name": "s", "handler": "slow hands", "max_retries": 3,
     "backoff": {"base": "1 h", "cap": "7 h", "jitter": 0}}]}') is not null as ok;

@@ -15,12 +15,12 @@ enum class RecordColumn { state, tries, started_at, completed_at, error_type, er
 pg::Table<6> records = {
     "pawl_bulk", "records", {"state", "tries", "started_at", "completed_at", "error_type", "error_message"}, {}};
 
-enum class WorkColumn { state, kind, queue, takeovers, deadline_at, run_timeout, due };
-pg::Table<7> work = {
-    "pawl_bulk", "work", {"state", "kind", "queue", "takeovers", "deadline_at", "run_timeout", "due"}, {}};
+enum class WorkColumn { state, kind, queue, takeovers, deadline_at, run_timeout, due, held };
+pg::Table<8> work = {
+    "pawl_bulk", "work", {"state", "kind", "queue", "takeovers", "deadline_at", "run_timeout", "due", "held"}, {}};
 
 using RecordUpdate = pg::Update<RecordColumn, 6>;
-using WorkUpdate = pg::Update<WorkColumn, 7>;
+using WorkUpdate = pg::Update<WorkColumn, 8>;
 
 bool has_failed(std::string_view state) {
     return state == "Failed" || state == "TimedOut";
@@ -39,8 +39,11 @@ bool needs_right(const RecordUpdate& record) {
 
 // Whether the statement leaves out what the record remembers of the state that it enters.
 bool leaves_out(const RecordUpdate& record) {
-    if (!record.changes_state() || record.is("WaitingForCompletion")) return false;
+    if (!record.changes_state()) return false;
     if (record.is("Pending")) return true;
+    if (record.is("WaitingForCompletion"))
+        return record.has(RecordColumn::completed_at) || record.has(RecordColumn::error_type) ||
+               record.has(RecordColumn::error_message);
     if (record.is("Running")) return !record.has(RecordColumn::started_at);
     const bool has_error = record.has(RecordColumn::error_type);
     return !record.has(RecordColumn::completed_at) || has_failed(record.new_state()) != has_error ||
@@ -53,6 +56,13 @@ bool is(const WorkUpdate& row, WorkColumn column, std::string_view expected) {
 
 bool is_claimed(const WorkUpdate& row) {
     return row.is("leased") && !row.was("leased");
+}
+
+// Whether work is claimed that is perhaps not to be claimed now, or not by workers.
+bool may_not_be_claimed(const WorkUpdate& row) {
+    return is_claimed(row) &&
+           (row.old_flag(WorkColumn::held) || is(row, WorkColumn::queue, "sql:") ||
+            (row.had(WorkColumn::due) && DatumGetTimestampTz(row.old_value(WorkColumn::due)) > GetCurrentTimestamp()));
 }
 
 // Whether a time is set that does not follow from a claim, a report or a lost worker alone.
@@ -83,6 +93,7 @@ struct Written {
     bool waits;
     bool is_reset;
     bool had_failed;
+    bool begins;                       // one that was Pending may be Running
     std::optional<pg_uuid_t> at_rest;  // the operation of one that came to rest, if the columns could be read
 };
 
@@ -99,11 +110,11 @@ void visit_rows(Tuplestorestate* rows, TupleDesc descriptor, Visit visit) {
 // Ereports.
 Written look_at_written(const TriggerData& trigger) {
     TupleDesc descriptor = RelationGetDescr(trigger.tg_relation);
-    int numbers[4];
-    static constexpr const char* columns[] = {"state", "tries", "error_message", "operation"};
-    for (int i = 0; i < 4; ++i) {
+    int numbers[5];
+    static constexpr const char* columns[] = {"state", "tries", "error_message", "operation", "error_type"};
+    for (int i = 0; i < 5; ++i) {
         numbers[i] = SPI_fnumber(descriptor, columns[i]);
-        if (numbers[i] <= 0) return {true, true, true, true, true, {}};
+        if (numbers[i] <= 0) return {true, true, true, true, true, true, {}};
     }
     const auto state_of = [&](TupleTableSlot* row) {
         bool null;
@@ -111,22 +122,27 @@ Written look_at_written(const TriggerData& trigger) {
         return null ? std::string_view() : pg::view(DatumGetTextPP(value));
     };
     Written written = {};
+    bool runs = false;
     visit_rows(trigger.tg_newtable, descriptor, [&](TupleTableSlot* row) {
         const std::string_view state = state_of(row);
         bool null;
         if (state == "Pending") {
             written.is_reset = true;
         } else if (state == "Running") {
-            written.retries |=
-                DatumGetInt16(slot_getattr(row, numbers[1], &null)) > 0 || !slot_attisnull(row, numbers[2]);
+            runs = true;
+            written.retries |= DatumGetInt16(slot_getattr(row, numbers[1], &null)) > 0 ||
+                               !slot_attisnull(row, numbers[2]) || !slot_attisnull(row, numbers[4]);
         } else {
             written.rests = true;
             if (!written.at_rest) written.at_rest = *DatumGetUUIDP(slot_getattr(row, numbers[3], &null));
             written.waits |= state == "WaitingForCompletion";
         }
     });
-    visit_rows(trigger.tg_oldtable, descriptor,
-               [&](TupleTableSlot* row) { written.had_failed |= has_failed(state_of(row)); });
+    visit_rows(trigger.tg_oldtable, descriptor, [&](TupleTableSlot* row) {
+        const std::string_view state = state_of(row);
+        written.had_failed |= has_failed(state);
+        written.begins |= runs && state == "Pending";
+    });
     return written;
 }
 
@@ -158,8 +174,7 @@ PAWL_FUNCTION(pawl_bulk_work_written) {
     return pg::call([&] {
         const WorkUpdate row(fcinfo, trigger, work);
         const bool counts = row.changes_state() && (row.is("lost") || begins_attempt(row));
-        if (sets_times(row) || (is_claimed(row) && is(row, WorkColumn::queue, "sql:")))
-            fire_next(trigger, row, "_work_by_sql");
+        if (sets_times(row) || may_not_be_claimed(row)) fire_next(trigger, row, "_work_by_sql");
         if (counts) fire_next(trigger, row, "_work_taken");
         return PointerGetDatum(trigger.tg_newtuple);
     });
@@ -169,6 +184,9 @@ PAWL_FUNCTION(pawl_bulk_records_written) {
     const TriggerData& trigger = pg::trigger_of(fcinfo, records, pg::Moment::after_statement);
     return pg::call([&] {
         const Written written = look_at_written(trigger);
+        if (written.begins && GetUserId() != trigger.tg_relation->rd_rel->relowner &&
+            !pg::answer_of("pawl_bulk", "_operates"))
+            pg::fire_as(fcinfo, "pawl_bulk", "_records_by_sql");
         if (written.rests || written.retries || written.had_failed) pg::fire_as(fcinfo, "pawl_bulk", "_records_rest");
         if (written.at_rest && may_end(*written.at_rest)) note_wake(events_channel);
         if (written.is_reset && written.had_failed) pg::fire_as(fcinfo, "pawl_bulk", "_records_reset");

@@ -1,11 +1,14 @@
 -- Every pair of states, by plain UPDATE: what may be done and what not.
 
--- An operation in this status; rows of one signal step. failing: its row has failed, and it can be ended.
-create function conf.operation_in(status text, done boolean, failing boolean) returns uuid language plpgsql as $$
+-- An operation in this status; rows of one step, which waits for a signal. failing: its row has failed, and it can be
+-- ended. waits: false: the step is synchronous.
+create function conf.operation_in(status text, done boolean, failing boolean, waits boolean default true) returns uuid
+    language plpgsql as $$
 declare op uuid; w jsonb;
 begin
-    perform pawl_bulk.define('{"name": "pairs", "is_retryable": true, "track_row_data": true, "steps": [{"name": "a", '
-        '"handler": "pairs", "kind": "signal", "timeout": "1 h"}]}');
+    perform pawl_bulk.define(jsonb_build_object('name', 'pairs', 'is_retryable', true, 'track_row_data', true, 'steps',
+        jsonb_build_array('{"name": "a", "handler": "pairs"}'::jsonb
+            || case when waits then '{"kind": "signal", "timeout": "1 h"}' else '{}' end::jsonb)));
     select s.operation into op from pawl_bulk.submit('pairs', rows => '[{"n": 1}]') s;
     if status = 'Pending' then return op; end if;
     perform from pawl_bulk.advance(1);
@@ -71,7 +74,7 @@ begin
     for p in select jsonb_array_elements(pairs) loop
         was := p ->> 0;
         op := conf.operation_in(case was when 'Cancelled' then 'Cancelled' else 'Running' end,
-            was in ('Completed', 'Failed'), was = 'Failed');
+            was in ('Completed', 'Failed'), was = 'Failed', (p ->> 0, p ->> 1) <> ('Running', 'Completed'));
         if was in ('Running', 'WaitingForCompletion', 'TimedOut') then
             perform set_config('pawl.processor', 'w', false);
             perform pawl_bulk.report((select jsonb_agg(to_jsonb(c) || '{"result": "ok"}')
