@@ -201,16 +201,16 @@ $run = daemon();
 answers('/readyz', 200);
 $node->safe_psql('postgres', "insert into jobs (id) values (9000); update jobs set state = 'late' where id = 9000");
 wait_until(sub { $node->safe_psql('postgres', "select state from jobs where id = 9000") eq 'done' }, 'a timer');
-my $holder = $node->background_psql('postgres');
+my $session = $node->background_psql('postgres');
 $node->safe_psql('postgres', 'insert into jobs (id) values (9001)');
-$holder->query_safe("begin; update jobs set state = 'late' where id = 9001; commit;"
+$session->query_safe("begin; update jobs set state = 'late' where id = 9001; commit;"
 	. 'begin; select from jobs where id = 9001 for update');
 my $turns = sub { sample(scrape(), 'pawld_duty_runs_total', qr/fire_due .*jobs/) };
 my $before = $turns->();
 $node->safe_psql('postgres', 'select pg_sleep(2)');
 cmp_ok($turns->() - $before, '<', 100, 'it does not run the duty all the time');
-$holder->query_safe('commit');
-$holder->quit;
+$session->query_safe('commit');
+$session->quit;
 end_program($run, 'TERM');
 
 # a duty that is stuck behind a lock, then a drain, then the database gone
