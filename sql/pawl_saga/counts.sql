@@ -16,6 +16,7 @@ DECLARE
     turned boolean[];
     careful boolean[];
 BEGIN
+    PERFORM pawl_saga._changed(flow);
     SELECT x.* INTO f FROM pawl_saga.flows x WHERE x.flow_uuid = flow;
     going := f.state = 'RUNNING' AND NOT f.broken;
     -- what can be claimed at any moment: it waits for sessions that are claiming, so that it counts what is there
@@ -109,6 +110,20 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._recover(uuid) IS 'internal: counts a flow anew and begins what is ready in it';
+
+CREATE FUNCTION pawl_saga._count_anew(flows uuid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+BEGIN
+    PERFORM pawl_saga._recover(f.flow_uuid) FROM pawl_saga.flows f
+     WHERE f.flow_uuid = ANY (flows) AND f.state IN ('RUNNING', 'SUSPENDING');
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._count_anew(uuid[]) IS
+'internal: counts flows anew that a trigger changed while a statement ended atoms of them';
 
 -- Every node of the flow as it was made: then nothing has to be counted, and nothing was decided.
 CREATE FUNCTION pawl_saga._is_new(flow uuid, definition uuid) RETURNS boolean

@@ -174,6 +174,7 @@ BEGIN
         PERFORM pawl_saga._engine(NEW.flow_uuid, NEW.run, 'SUSPENDED');
     END IF;
     outermost := pawl_saga._follow(true);
+    PERFORM pawl_saga._changed(NEW.flow_uuid);
     -- decided anew below
     IF OLD.state <> 'PENDING' AND (NEW.state = 'PENDING' OR NEW.state = 'RUNNING') THEN
         DELETE FROM pawl_saga.questions q WHERE q.flow_uuid = NEW.flow_uuid;
@@ -201,6 +202,8 @@ BEGIN
     IF outermost THEN
         PERFORM pawl_saga._finish(ARRAY[NEW.flow_uuid]);
         PERFORM pawl_saga._followed();
+    ELSE
+        PERFORM pawl_saga._leave_end(NEW.flow_uuid);
     END IF;
     RETURN NULL;
 END

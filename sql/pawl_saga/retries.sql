@@ -139,6 +139,10 @@ BEGIN
     UPDATE pawl_saga.tasks t SET state = 'PENDING', intention = 'EXECUTE'
         FROM pawl_saga._behind(definition, _restart.node) b
      WHERE t.flow_uuid = flow AND t.node = b.node;
+    IF NOT EXISTS (SELECT FROM pawl_saga.retries r
+            WHERE r.flow_uuid = flow AND r.node = _restart.node AND r.state = 'RETRYING') THEN
+        RETURN;  -- a trigger resumed the flow, which began the attempt
+    END IF;
     DELETE FROM pawl_saga.questions q USING pawl_saga._behind(definition, _restart.node) b
      WHERE q.flow_uuid = flow AND q.node = b.node;
     UPDATE pawl_saga.retries r SET state = 'PENDING', intention = 'EXECUTE', value = NULL, failure = NULL, due_at = NULL

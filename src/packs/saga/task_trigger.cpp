@@ -1,6 +1,7 @@
 // May throw and may ereport: the trigger of updates of tasks. It sets what a task remembers of the
 // state that it enters, decides which checks a row needs and calls their PL/pgSQL functions.
 #include "guard/path.hpp"
+#include "packs/saga/uncounted.hpp"
 #include "pg/row_trigger.hpp"
 
 namespace pawl {
@@ -25,14 +26,15 @@ enum class TaskColumn {
     timeout,
     revert_timeout,
     losses,
-    max_losses
+    max_losses,
+    flow
 };
-constexpr int columns_read = 18;
+constexpr int columns_read = 19;
 pg::Table<columns_read> tasks = {"pawl_saga",
                                  "tasks",
                                  {"state", "worker", "queue", "result", "failure", "revert_result", "revert_failure",
                                   "progress", "progress_details", "due_at", "lease_until", "started_at", "timeout_at",
-                                  "wait_until", "timeout", "revert_timeout", "losses", "max_losses"},
+                                  "wait_until", "timeout", "revert_timeout", "losses", "max_losses", "flow_uuid"},
                                  {}};
 
 using TaskUpdate = pg::Update<TaskColumn, columns_read>;
@@ -127,6 +129,8 @@ HeapTuple check_task(const TaskUpdate& task, HeapTuple row, TupleDesc descriptor
     if (is_work_of_sql(task) && !pg::answer_of("pawl_saga", "_runs_sql")) task.fire("_sql_task_by_sql");
     if (task.changes_state()) {
         if (task.is("IGNORE") || task.is("PENDING")) task.fire("_task_kept");
+        if (!task.is("PENDING") && !task.is("RUNNING") && !task.is("REVERTING"))
+            saga::note_end(*DatumGetUUIDP(task.value(TaskColumn::flow)));
         return Entering(task).row(row, descriptor);
     }
     if (task.changes_any(TaskColumn::result, TaskColumn::failure, TaskColumn::revert_result, TaskColumn::revert_failure,
