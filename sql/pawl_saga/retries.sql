@@ -10,6 +10,7 @@ DECLARE
     definer name := (SELECT d.created_by FROM pawl_saga.definitions d WHERE d.definition_uuid = definition);
     vote record;
     history jsonb;
+    list jsonb;
     says boolean;
     widest text;
 BEGIN
@@ -25,7 +26,10 @@ BEGIN
         IF vote.decider ? 'allow' THEN
             says := (vote.decider ->> 'allow')::boolean;
         ELSIF vote.decider ? 'when_result_in' THEN
-            says := vote.decider -> 'when_result_in' @> coalesce(vote.result, 'null');
+            -- not @>, by which a list contains each of its parts; one value that is no list is a list of it
+            list := vote.decider -> 'when_result_in';
+            list := CASE jsonb_typeof(list) WHEN 'array' THEN list ELSE jsonb_build_array(list) END;
+            says := coalesce(vote.result, 'null') IN (SELECT w.value FROM jsonb_array_elements(list) w(value));
         ELSE
             says := pawl_saga._ask(pawl_saga._function(vote.decider ->> 'function', 'jsonb'), history,
                 definer)::boolean;
