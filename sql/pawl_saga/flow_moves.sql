@@ -40,8 +40,9 @@ AS $function$
 BEGIN
     UPDATE pawl_saga.attempts a SET closed_at = clock_timestamp() WHERE a.flow_uuid = flow AND a.closed_at IS NULL;
     UPDATE pawl_saga.signals s SET taken_at = clock_timestamp() WHERE s.flow_uuid = flow AND s.taken_at IS NULL;
-    UPDATE pawl_saga.tasks t SET state = 'PENDING', intention = 'EXECUTE'
-        WHERE t.flow_uuid = flow AND NOT t.dropped AND (t.state <> 'PENDING' OR t.intention <> 'EXECUTE');
+    UPDATE pawl_saga.tasks t SET state = 'PENDING', intention = 'EXECUTE', wait_until = NULL
+     WHERE t.flow_uuid = flow AND NOT t.dropped
+       AND (t.state <> 'PENDING' OR t.intention <> 'EXECUTE' OR t.wait_until IS NOT NULL);
     UPDATE pawl_saga.retries r
         SET state = 'PENDING', intention = 'EXECUTE', value = NULL, failure = NULL, revert_failure = NULL, due_at = NULL
      WHERE r.flow_uuid = flow AND NOT r.dropped AND (r.state <> 'PENDING' OR r.intention <> 'EXECUTE');

@@ -165,6 +165,9 @@ BEGIN
     ELSIF j.state = 'CLAIMED' THEN
         PERFORM pawl.raise('55000', format('job "%s" is already claimed', j.name),
             format('Job %s: its owner is "%s".', job, j.owner));
+    ELSIF pawl_saga._is_paused('pawl_saga.jobs', j.board) THEN
+        PERFORM pawl.raise('55000', format('board "%s" is paused', j.board), format('Job %s is not claimed.', job),
+            format('select pawl.resume(''pawl_saga.jobs'', %L)', j.board));
     END IF;
     UPDATE pawl_saga.jobs x SET state = 'CLAIMED', owner = processor, lease_until = clock_timestamp() + lease
         WHERE x.job_uuid = job RETURNING x.token INTO j.token;
@@ -175,8 +178,8 @@ COMMENT ON FUNCTION pawl_saga.claim_job(uuid, text, interval) IS
 'Claims a job and returns its fencing token. pawl.claim(null::pawl_saga.jobs, ...) claims the next jobs of a board,
 pawl.heartbeat extends leases.
 job: its id. processor: its owner. lease: default 60 s.
-Errors: 55000 already claimed; P0002 no such job, or it has ended; PW004 no processor given; 22004 lease is null.
-Privileges: pawl_admin, pawl_operator, pawl_worker.
+Errors: 55000 already claimed, or its board is paused; P0002 no such job, or it has ended; PW004 no processor given;
+22004 lease is null. Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT pawl_saga.claim_job(j.job_uuid, ''conductor 1'') FROM pawl_saga.jobs j WHERE j.name =
 ''trip of Ada''';
 

@@ -140,7 +140,7 @@ DECLARE
 BEGIN
     UPDATE pawl_saga.retries r SET state = 'RETRYING', intention = 'EXECUTE', due_at = NULL
         WHERE r.flow_uuid = flow AND r.node = _restart.node;
-    UPDATE pawl_saga.tasks t SET state = 'PENDING', intention = 'EXECUTE'
+    UPDATE pawl_saga.tasks t SET state = 'PENDING', intention = 'EXECUTE', wait_until = NULL
         FROM pawl_saga._behind(definition, _restart.node) b
      WHERE t.flow_uuid = flow AND t.node = b.node;
     IF NOT EXISTS (SELECT FROM pawl_saga.retries r

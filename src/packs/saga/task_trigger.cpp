@@ -27,15 +27,18 @@ enum class TaskColumn {
     revert_timeout,
     losses,
     max_losses,
-    flow
+    flow,
+    intention,
+    blockers
 };
-constexpr int columns_read = 19;
-pg::Table<columns_read> tasks = {"pawl_saga",
-                                 "tasks",
-                                 {"state", "worker", "queue", "result", "failure", "revert_result", "revert_failure",
-                                  "progress", "progress_details", "due_at", "lease_until", "started_at", "timeout_at",
-                                  "wait_until", "timeout", "revert_timeout", "losses", "max_losses", "flow_uuid"},
-                                 {}};
+constexpr int columns_read = 21;
+pg::Table<columns_read> tasks = {
+    "pawl_saga",
+    "tasks",
+    {"state",    "worker",           "queue",  "result",      "failure",    "revert_result", "revert_failure",
+     "progress", "progress_details", "due_at", "lease_until", "started_at", "timeout_at",    "wait_until",
+     "timeout",  "revert_timeout",   "losses", "max_losses",  "flow_uuid",  "intention",     "blockers"},
+    {}};
 
 using TaskUpdate = pg::Update<TaskColumn, columns_read>;
 
@@ -76,11 +79,26 @@ public:
         return changes_.made_in(row, descriptor);
     }
 
+    // Its state stays. A wait ends with the attempt that it belongs to, and another worker has the whole time.
+    HeapTuple staying(HeapTuple row, TupleDesc descriptor) {
+        if (task_.changes(TaskColumn::intention) || DatumGetInt32(task_.value(TaskColumn::blockers)) > 0)
+            clear(TaskColumn::wait_until);
+        if (!task_.had(TaskColumn::worker) && task_.has(TaskColumn::worker)) {
+            if (task_.is("RUNNING")) limit(TaskColumn::timeout, GetCurrentTimestamp());
+            if (task_.is("REVERTING")) limit(TaskColumn::revert_timeout, GetCurrentTimestamp());
+        }
+        return changes_.made_in(row, descriptor);
+    }
+
 private:
     void begin(TaskColumn timeout) {
         const TimestampTz now = GetCurrentTimestamp();
         set(TaskColumn::started_at, TimestampTzGetDatum(now));
         set(TaskColumn::losses, Int32GetDatum(0));
+        limit(timeout, now);
+    }
+
+    void limit(TaskColumn timeout, TimestampTz now) {
         if (task_.has(timeout))
             set(TaskColumn::timeout_at,
                 DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(now), task_.value(timeout)));
@@ -137,7 +155,8 @@ HeapTuple check_task(const TaskUpdate& task, HeapTuple row, TupleDesc descriptor
                          TaskColumn::progress, TaskColumn::details))
         task.fire("_task_kept");
     // a statement that leads a task back to its state says that a worker was lost
-    return task.sets(TaskColumn::state) && task.had(TaskColumn::worker) ? task.fire("_worker_lost") : row;
+    if (task.sets(TaskColumn::state) && task.had(TaskColumn::worker)) return task.fire("_worker_lost");
+    return Entering(task).staying(row, descriptor);
 }
 
 }  // namespace
