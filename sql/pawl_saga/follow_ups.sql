@@ -199,7 +199,7 @@ BEGIN
             SELECT t.wait_until IS NOT NULL AND t.state = 'PENDING' FROM pawl_saga.tasks t
                 WHERE t.flow_uuid = f.flow_uuid AND t.blockers = 0 AND NOT t.dropped
                AND (t.intention = 'EXECUTE' AND t.state = 'PENDING' OR t.intention = 'REVERT'
-                   AND t.state IN ('SUCCESS', 'FAILURE'))) x;
+                   AND (t.state IN ('SUCCESS', 'FAILURE') OR t.state = 'REVERT_FAILURE' AND t.revert_again))) x;
     IF waits IS NOT NULL THEN
         -- a question can end this wait in any way
         IF EXISTS (SELECT FROM pawl_saga.questions q WHERE q.flow_uuid = f.flow_uuid) THEN

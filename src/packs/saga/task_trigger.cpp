@@ -29,15 +29,17 @@ enum class TaskColumn {
     max_losses,
     flow,
     intention,
-    blockers
+    blockers,
+    revert_again
 };
-constexpr int columns_read = 21;
+constexpr int columns_read = 22;
 pg::Table<columns_read> tasks = {
     "pawl_saga",
     "tasks",
-    {"state",    "worker",           "queue",  "result",      "failure",    "revert_result", "revert_failure",
-     "progress", "progress_details", "due_at", "lease_until", "started_at", "timeout_at",    "wait_until",
-     "timeout",  "revert_timeout",   "losses", "max_losses",  "flow_uuid",  "intention",     "blockers"},
+    {"state",       "worker",           "queue",  "result",      "failure",    "revert_result", "revert_failure",
+     "progress",    "progress_details", "due_at", "lease_until", "started_at", "timeout_at",    "wait_until",
+     "timeout",     "revert_timeout",   "losses", "max_losses",  "flow_uuid",  "intention",     "blockers",
+     "revert_again"},
     {}};
 
 using TaskUpdate = pg::Update<TaskColumn, columns_read>;
@@ -67,6 +69,7 @@ public:
 
     HeapTuple row(HeapTuple row, TupleDesc descriptor) {
         clear(TaskColumn::wait_until);
+        if (DatumGetBool(task_.value(TaskColumn::revert_again))) set(TaskColumn::revert_again, BoolGetDatum(false));
         if (task_.is("RUNNING")) {
             begin(TaskColumn::timeout);
             clear(TaskColumn::progress, TaskColumn::details);
