@@ -305,11 +305,14 @@ COMMENT ON FUNCTION pawl_saga.conductor() IS
 'Returns the processor under which pawl_saga.conduct owns jobs.
 Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader. Example: SELECT pawl_saga.conductor()';
 
--- SECURITY DEFINER: a flow that a policy hides from the caller is not gone.
+-- A flow that a policy hides from the caller is not gone.
 CREATE FUNCTION pawl_saga._is_gone(flow uuid) RETURNS boolean
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY DEFINER
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
-AS $function$ SELECT NOT EXISTS (SELECT FROM pawl_saga.flows f WHERE f.flow_uuid = flow) $function$;
+AS $function$
+    SELECT NOT row_security_active('pawl_saga.flows')
+        AND NOT EXISTS (SELECT FROM pawl_saga.flows f WHERE f.flow_uuid = flow)
+$function$;
 COMMENT ON FUNCTION pawl_saga._is_gone(uuid) IS 'internal: whether a flow was deleted';
 
 CREATE FUNCTION pawl_saga.conduct(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
