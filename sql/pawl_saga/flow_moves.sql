@@ -211,5 +211,6 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._flow_moved() IS
 'internal: what a state change of a flow means for its atoms and its engine';
-CREATE TRIGGER moved AFTER UPDATE OF state ON pawl_saga.flows
+-- Before triggers of users, which may change the flow again.
+CREATE TRIGGER "!moved" AFTER UPDATE OF state ON pawl_saga.flows
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION pawl_saga._flow_moved();

@@ -10,9 +10,11 @@ select pawl_saga.define('{"flow": "linear", "name": "other", "children": [{"task
     \g /dev/null
 select pawl_saga.define('{"flow": "linear", "name": "single", "children": [{"task": "x"}]}') \g /dev/null
 select pawl_saga.define('{"flow": "linear", "name": "empty", "children": []}') \g /dev/null
-create function results(processor text) returns jsonb language sql as $$
-    select jsonb_agg(jsonb_build_object('flow_uuid', t.flow_uuid, 'node', t.node, 'token', t.token, 'result', 1))
-      from pawl_saga.tasks t where t.worker = processor $$;
+-- What a processor reports of all its tasks, or of one: x fails when it is executed.
+create function results(processor text, task text default null) returns jsonb language sql as $$
+    select jsonb_agg(jsonb_build_object('flow_uuid', t.flow_uuid, 'node', t.node, 'token', t.token,
+        case when t.name = task and t.name = 'x' and t.state = 'RUNNING' then 'failure' else 'result' end, 1))
+      from pawl_saga.tasks t where t.worker = processor and (task is null or t.name = task) $$;
 create function holds(flow uuid, processor text default 'w') returns void language sql as $$
     select from pawl_saga.claim(processor, 'default', 100, '1 hour') $$;
 create function chain() returns trigger language plpgsql as $$
@@ -96,9 +98,36 @@ select is(done_by(how), case how when 'report_and_claim' then 'RUNNING: a REVERT
     format('a trigger reverts the flow whose task ends by %s: the task is to be reverted', how))
     || left(undo()::text, 0) from calls;
 
-call trigger_does('end');
-select throws_ok($$select done_by('report', 'told')$$, 'PW003', null,
-    'a trigger cannot end the flow whose task is not counted');
+-- A flow of which one part is reverted already
+select pawl_saga.define('{"flow": "unordered", "name": "half", "children": [{"flow": "linear", "name": "ab",
+    "children": [{"task": "a"}, {"task": "b"}]}, {"flow": "linear", "name": "s", "retry": {"retry": "AlwaysRevert",
+    "name": "r"}, "children": [{"task": "x"}]}]}') \g /dev/null
+create function half_done(what text) returns text language plpgsql as $$
+declare made uuid := pawl_saga.start('half');
+begin
+    perform public.holds(made);
+    perform pawl_saga.report(public.results('w', 'x'), 'w');
+    perform from pawl_saga.claim('w');
+    perform pawl_saga.report(public.results('w', 'x'), 'w');
+    call public.trigger_does(what);
+    perform pawl_saga.report(public.results('w', 'a'), 'w');
+    return concat_ws('; ', public.state(made), public.verified());
+end $$;
+select is(half_done('signal'), 'RUNNING: a SUCCESS, b PENDING, r REVERTED/REVERT, x REVERTED/REVERT',
+    'a trigger signals a flow of which one part is reverted: the other goes on');
+select throws_ok($$select half_done('end')$$, 'PW003', null, 'and it cannot end the flow itself');
+drop trigger chain on pawl_saga.tasks;
+select undo() \g /dev/null
+-- A counter that does not match the states, as an import can have it, is no reason to end either.
+select pawl_saga.define('{"flow": "unordered", "name": "three", "children": [{"flow": "linear", "name": "ab",
+    "children": [{"task": "a"}, {"task": "b"}]}, {"task": "c"}]}') \g /dev/null
+select pawl_saga.start('three') as three \gset
+begin;
+set local session_replication_role = replica;
+update pawl_saga.tasks set blockers = 2 where name = 'b';
+commit;
+select is(works(), 'execute a, execute c, execute b', 'a flow in which too much is counted is counted anew');
+select is(state(:'three'), 'SUCCESS: a SUCCESS, b SUCCESS, c SUCCESS', 'and ends when all is done');
 select undo() \g /dev/null
 
 -- another flow
@@ -142,6 +171,37 @@ select pawl_saga.start('line') as line \gset
 select works() \g /dev/null
 select is(state(:'single'), 'SUCCESS: x SUCCESS', 'a flow ends whose task a trigger reports as another flow ends');
 drop trigger chain on pawl_saga.flows;
+select undo() \g /dev/null
+
+-- triggers on flows come after what follows from the state of the flow
+create trigger a_chain after update on pawl_saga.flows for each row
+    when (new.state = 'RUNNING' and old.state = 'PENDING') execute function chain('suspend');
+select pawl_saga.start('line') as line \gset
+select is(state(:'line'), 'SUSPENDED: a PENDING, b PENDING', 'a trigger suspends a flow as it begins');
+select is(verified(), null, 'so that none of its tasks can be claimed');
+select is((select string_agg(e.state, ',') from pawl_saga.engines e where e.flow_uuid = :'line'), 'SUSPENDED',
+    'and its engine has stopped');
+drop trigger a_chain on pawl_saga.flows;
+select pawl_saga.resume(:'line') \g /dev/null
+select is(works(), 'execute a, execute b', 'it goes on when it is resumed');
+create trigger a_chain after update on pawl_saga.flows for each row
+    when (new.state = 'SUSPENDING') execute function chain('report');
+select pawl_saga.start('line') as line \gset
+select holds(:'line', 'v') \g /dev/null
+select pawl_saga.suspend(:'line') \g /dev/null
+select is(state(:'line'), 'SUSPENDED: a SUCCESS, b PENDING',
+    'a trigger reports what a flow waits for as it is suspended');
+select is(verified(), null, 'which is in order');
+drop trigger a_chain on pawl_saga.flows;
+create trigger a_chain after update on pawl_saga.flows for each row
+    when (old.definition_uuid <> new.definition_uuid and new.state = 'SUSPENDED') execute function chain('resume');
+select pawl_saga.define('{"flow": "linear", "name": "line", "children": [{"task": "a"}, {"task": "b"}, {"task": "c"}]}')
+    \g /dev/null
+select pawl_saga.alter_flow(:'line') \g /dev/null
+select is(works(), 'execute b, execute c', 'a trigger resumes a flow as it is altered');
+select is(verified(), null, 'with its new atoms');
+drop trigger a_chain on pawl_saga.flows;
+select pawl_saga.define('{"flow": "linear", "name": "line", "children": [{"task": "a"}, {"task": "b"}]}') \g /dev/null
 select undo() \g /dev/null
 
 -- statements that end no atom
