@@ -32,8 +32,6 @@ BEGIN
                            AND CASE WHEN f.broken THEN false ELSE f.state = 'RUNNING' END
                            AND NOT EXISTS (SELECT FROM pawl_saga.set_aside s
                                WHERE s.flow_uuid = f.flow_uuid AND s.due_at > now)
-                           AND NOT EXISTS (SELECT FROM pawl_saga.questions q
-                               WHERE q.flow_uuid = f.flow_uuid AND q.failure IS NOT NULL)
                          ORDER BY x.due_at LIMIT batch FOR NO KEY UPDATE OF f SKIP LOCKED) k) l
          ORDER BY l.flow_uuid
     LOOP

@@ -12,8 +12,8 @@ select pawl_saga.define('{"flow": "linear", "name": "single", "children": [{"tas
 select pawl_saga.define('{"flow": "linear", "name": "empty", "children": []}') \g /dev/null
 -- What a processor reports of all its tasks, or of one: x fails when it is executed.
 create function results(processor text, task text default null) returns jsonb language sql as $$
-    select jsonb_agg(jsonb_build_object('flow_uuid', t.flow_uuid, 'node', t.node, 'token', t.token,
-        case when t.name = task and t.name = 'x' and t.state = 'RUNNING' then 'failure' else 'result' end, 1))
+    select coalesce(jsonb_agg(jsonb_build_object('flow_uuid', t.flow_uuid, 'node', t.node, 'token', t.token,
+        case when t.name = task and t.name = 'x' and t.state = 'RUNNING' then 'failure' else 'result' end, 1)), '[]')
       from pawl_saga.tasks t where t.worker = processor and (task is null or t.name = task) $$;
 create function holds(flow uuid, processor text default 'w') returns void language sql as $$
     select from pawl_saga.claim(processor, 'default', 100, '1 hour') $$;
@@ -215,6 +215,17 @@ select pawl_saga.progress(:'flow_uuid', :node, :token, 0.5, processor => 'w') \g
 select is(state(:'single'), 'SUCCESS: x SUCCESS',
     'a flow ends whose task a trigger reports with the progress of another');
 drop trigger chain on pawl_saga.tasks;
+select undo() \g /dev/null
+create trigger chain after update on pawl_saga.retries for each row execute function chain('report');
+select pawl_saga.start('single') as single \gset
+select holds(:'single', 'v') \g /dev/null
+select pawl_saga.start('again') as again \gset
+select is(state(:'single'), 'SUCCESS: x SUCCESS', 'or as a retry of another flow begins');
+select pawl_saga.start('single') as single \gset
+select holds(:'single', 'v') \g /dev/null
+update pawl_saga.retries set value = value where flow_uuid = :'again';
+select is(state(:'single'), 'SUCCESS: x SUCCESS', 'or is written in any way');
+drop trigger chain on pawl_saga.retries;
 select undo() \g /dev/null
 call trigger_does('empty');
 select is(done_by('report'), 'RUNNING: a SUCCESS, b PENDING', 'a trigger can start a flow');
