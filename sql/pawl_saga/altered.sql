@@ -169,7 +169,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._alter_atoms() IS 'internal: the atoms of a flow that has another definition now';
-CREATE TRIGGER "!alter_atoms" AFTER UPDATE OF definition_uuid ON pawl_saga.flows
+CREATE TRIGGER alter_atoms AFTER UPDATE OF definition_uuid ON pawl_saga.flows
     FOR EACH ROW WHEN (OLD.definition_uuid IS DISTINCT FROM NEW.definition_uuid)
     EXECUTE FUNCTION pawl_saga._alter_atoms();
 

@@ -162,6 +162,7 @@ AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.flows');
     outermost boolean;
+    f pawl_saga.flows;
 BEGIN
     IF NEW.state = 'RUNNING' THEN
         PERFORM pawl_saga._fill_flow(NEW.flow_uuid);
@@ -180,7 +181,13 @@ BEGIN
     IF OLD.state <> 'PENDING' AND (NEW.state = 'PENDING' OR NEW.state = 'RUNNING') THEN
         DELETE FROM pawl_saga.questions q WHERE q.flow_uuid = NEW.flow_uuid;
     END IF;
-    IF NEW.state = 'PENDING' THEN
+    SELECT x.* INTO f FROM pawl_saga.flows x WHERE x.flow_uuid = NEW.flow_uuid;
+    IF (f.state, f.run) IS DISTINCT FROM (NEW.state, NEW.run) THEN
+        -- A trigger of a user came first, and changed it again: what follows from that is done.
+        IF NEW.run > OLD.run AND f.run = NEW.run AND f.state IN ('SUCCESS', 'FAILURE', 'REVERTED', 'SUSPENDED') THEN
+            PERFORM pawl_saga._engine(NEW.flow_uuid, NEW.run, f.state);
+        END IF;
+    ELSIF NEW.state = 'PENDING' THEN
         PERFORM pawl_saga._reset_atoms(NEW.flow_uuid);
         PERFORM pawl_saga._recount(NEW.flow_uuid);  -- nothing is ready before the flow runs
     ELSIF NEW.state = 'SUSPENDING' OR NEW.state = 'RESUMING' THEN
@@ -211,6 +218,5 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._flow_moved() IS
 'internal: what a state change of a flow means for its atoms and its engine';
--- Before triggers of users, which may change the flow again.
-CREATE TRIGGER "!moved" AFTER UPDATE OF state ON pawl_saga.flows
+CREATE TRIGGER moved AFTER UPDATE OF state ON pawl_saga.flows
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION pawl_saga._flow_moved();
