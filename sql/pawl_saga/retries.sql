@@ -255,6 +255,15 @@ BEGIN
             PERFORM pawl_saga._break(flow, jsonb_build_object('message', said, 'sqlstate', code, 'atom', n.name));
             RETURN;
         END;
+        IF n.votes THEN
+            -- a decider can change its flow
+            SELECT x.* INTO f FROM pawl_saga.flows x WHERE x.flow_uuid = flow;
+            IF f.broken OR f.state NOT IN ('RUNNING', 'SUSPENDING') OR NOT EXISTS (
+                SELECT FROM pawl_saga.atoms a WHERE a.flow_uuid = flow AND a.node = _examine.node AND a.blockers = 0
+                   AND a.state = 'PENDING' AND a.intention = 'EXECUTE') THEN
+                RETURN;
+            END IF;
+        END IF;
         IF depth IS NOT NULL THEN
             PERFORM pawl_saga._ignore(flow, node, depth);
             RETURN;

@@ -97,6 +97,29 @@ select is(ended_as('[{"task": "x"}, {"task": "y"}, {"task": "t"}, {"task": "u"}]
     {"from": "t", "to": "u"}]', one, other)), 'SUCCESS: x SUCCESS, y SUCCESS, t IGNORE, u IGNORE',
     format('of %s and %s the widest counts', one, other))
     from (values ('ATOM', 'ALL'), ('ALL', 'ATOM')) v(one, other);
+-- A decider that changes its own flow
+create function meddles(results jsonb) returns boolean language plpgsql as $$ begin
+    if current_setting('test.meddles') = 'suspend' then
+        perform pawl_saga.suspend(f.flow_uuid) from pawl_saga.flows f where f.name = 'meddled' and f.state = 'RUNNING';
+    else
+        perform pawl_saga.revert(f.flow_uuid, 'no') from pawl_saga.flows f
+         where f.name = 'meddled' and f.state = 'RUNNING';
+    end if;
+    return true;
+end $$;
+select pawl_saga.define('{"flow": "graph", "name": "meddled", "children": [{"task": "x"}, {"task": "t"}],
+    "links": [{"from": "x", "to": "t", "decider": {"function": "public.meddles"}}]}') \g /dev/null
+set test.meddles = 'suspend';
+select pawl_saga.start('meddled') as f \gset
+select is(works(), 'execute x', 'a decider suspends its flow: nothing more begins');
+select is(state(:'f'), 'SUSPENDED: x SUCCESS, t PENDING', 'and the flow is suspended');
+select is_empty(format('select * from pawl_saga.verify(%L)', :'f'), 'as it is by an operator');
+delete from pawl_saga.flows where flow_uuid = :'f';
+set test.meddles = 'revert';
+select pawl_saga.start('meddled') as f \gset
+select is(works(), 'execute x, revert x', 'a decider reverts its flow: what it decides about does not begin');
+select is(state(:'f'), 'REVERTED: x REVERTED/REVERT, t PENDING/REVERT', 'and the flow is reverted');
+delete from pawl_saga.flows where flow_uuid = :'f';
 -- While a flow is being suspended votes are taken, and nothing is begun.
 select pawl_saga.define('{"flow": "graph", "name": "votes", "children": [{"task": "x"}, {"task": "y"}, {"task": "t"}],
     "links": [{"from": "x", "to": "t", "decider": {"allow": true}}]}') \g /dev/null
