@@ -23,22 +23,26 @@ using nlohmann::json;
 
 // The jobs of this processor, with the states of their flows.
 constexpr const char* own_statement =
-    "SELECT j.job_uuid, j.name, j.flow, j.inputs, j.details, j.flow_uuid, j.token, j.attempts, f.state AS flow_state"
+    "SELECT j.job_uuid, j.name, j.flow, j.inputs, j.details, j.flow_uuid, j.token, j.attempts, f.state AS flow_state,"
+    "       f.flow_uuid IS NULL AND j.flow_uuid IS NOT NULL AND NOT row_security_active('pawl_saga.flows') AS is_gone"
     "  FROM pawl_saga.jobs j LEFT JOIN pawl_saga.flows f ON f.flow_uuid = j.flow_uuid"
     " WHERE j.owner = $1 AND j.state = 'CLAIMED' AND j.lease_until > clock_timestamp() ORDER BY j.created_at, "
     "j.job_uuid";
 
 constexpr const char* claim_statement =
     "SELECT c.job_uuid, c.name, c.flow, c.inputs, c.details, c.flow_uuid, c.token, c.attempts,"
-    "       (SELECT f.state FROM pawl_saga.flows f WHERE f.flow_uuid = c.flow_uuid) AS flow_state"
-    "  FROM pawl.claim(null::pawl_saga.jobs, 'claim', $1, $2::interval, 1, $3) c";
+    "       f.state AS flow_state,"
+    "       f.flow_uuid IS NULL AND c.flow_uuid IS NOT NULL AND NOT row_security_active('pawl_saga.flows') AS is_gone"
+    "  FROM pawl.claim(null::pawl_saga.jobs, 'claim', $1, $2::interval, 1, $3) c"
+    "  LEFT JOIN pawl_saga.flows f ON f.flow_uuid = c.flow_uuid";
 
 constexpr const char* tie_statement = "SELECT pawl_saga.tie_job($1::uuid, $2)";
 
 // A claimed job and the state of its flow.
 struct OwnedJob {
     SagaJob job;
-    std::string flow_state;  // empty: there is no flow yet
+    std::string flow_state;  // empty: there is no flow yet, or none any more, or none that may be seen
+    bool gone;               // its flow was deleted
 
     bool ended() const { return flow_state == "SUCCESS" || flow_state == "REVERTED" || flow_state == "FAILURE"; }
     bool suspended() const { return flow_state == "SUSPENDED" || flow_state == "SUSPENDING"; }
@@ -54,7 +58,8 @@ OwnedJob owned_job(const sql::Row& row) {
              .flow = text("flow_uuid"),
              .token = row["token"].as<std::int64_t>(),
              .attempt = row["attempts"].as<int>()},
-            text("flow_state")};
+            text("flow_state"),
+            row["is_gone"].as<bool>()};
 }
 
 // Runs a statement about a job; false if this processor does not own it any more.
@@ -208,6 +213,12 @@ bool Conductor::Impl::consume_ended(pqxx::connection& connection) {
             consumed = true;
             continue;
         }
+        // what it stored is lost: the next claim starts another flow, as often as the job can be taken
+        if (one.gone && of_owned(connection, "SELECT pawl_saga.abandon_job($1::uuid, $2)", one.job.job, processor)) {
+            in_flight.erase(one.job.job);
+            report_event(one.job, JobEvent::given_back);
+            continue;
+        }
         owned.emplace(one.job.job, one.job);
     }
     for (const auto& [id, job] : in_flight)
@@ -222,6 +233,7 @@ void Conductor::Impl::begin(pqxx::work& transaction, OwnedJob& claimed, JobEvent
     SagaJob& job = claimed.job;
     sql::run(transaction, "SAVEPOINT before_flow");
     try {
+        if (claimed.gone) job.flow.clear();
         if (job.flow.empty()) {
             if (!settings.begin && job.definition.empty()) throw Error("22004", "the job names no flow");
             job.flow = settings.begin ? sql::translated([&] { return settings.begin(transaction, job); })
@@ -231,7 +243,10 @@ void Conductor::Impl::begin(pqxx::work& transaction, OwnedJob& claimed, JobEvent
                      job.flow);
         } else {
             event = JobEvent::went_on;
-            if (!claimed.suspended()) resume_flow(transaction, job.flow);
+            if (claimed.flow_state == "PENDING")
+                run_flow(transaction, job.flow);
+            else if (!claimed.suspended())
+                resume_flow(transaction, job.flow);
         }
     } catch (const ConnectionLost&) {
         throw;

@@ -25,8 +25,9 @@ AS $function$
                                   AND v.said !~ E'^\\s*[-+]?\\d+\\s*$' THEN 'type'
                              WHEN length(v.said) < v.shortest OR length(v.said) > v.longest THEN 'length'
                              WHEN v.said !~ v.pattern THEN 'pattern'
-                             WHEN v.list IS NOT NULL AND NOT v.list @> to_jsonb(v.said)
-                                 AND NOT v.list @> v.given THEN 'enum'
+                             WHEN v.list IS NOT NULL AND v.said IS NOT NULL AND NOT EXISTS (SELECT
+                                 FROM jsonb_array_elements(v.list) e(value) WHERE e.value IN (to_jsonb(v.said), v.given))
+                                 THEN 'enum'
                              WHEN (v.least IS NOT NULL OR v.most IS NOT NULL) AND NOT v.is_number THEN 'number'
                              WHEN v.least IS NOT NULL AND v.said::numeric < v.least OR v.most IS NOT NULL
                   AND v.said::numeric > v.most THEN 'range' END AS code

@@ -28,7 +28,22 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._ends_duty(text) IS
 'internal: whether an error ends the duty instead of setting a flow aside: a transient one that is no conflict';
 
--- Examines nodes of a locked flow for a duty, and returns how many: 0 if that raises, and the flow is set aside.
+CREATE FUNCTION pawl_saga._count_due(flow uuid, nodes integer[]) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    RETURN (SELECT count(*) FROM pawl_saga.tasks t
+             WHERE t.flow_uuid = flow AND t.node = ANY (nodes) AND t.wait_until <= clock_timestamp())
+         + (SELECT count(*) FROM pawl_saga.retries r
+             WHERE r.flow_uuid = flow AND r.node = ANY (nodes) AND r.due_at <= clock_timestamp());
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._count_due(uuid, integer[]) IS
+'internal: how many of some nodes have waited long enough: tasks for a time, retries for their next attempt';
+
+-- Examines nodes of a locked flow for a duty, and returns how many of them are no longer due: 0 if that raises, and the
+-- flow is set aside.
 CREATE FUNCTION pawl_saga._look_again_or_set_aside(flow uuid, nodes integer[], duty text) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -36,10 +51,11 @@ AS $function$
 DECLARE
     said text;
     code text;
+    due constant bigint := pawl_saga._count_due(flow, nodes);
 BEGIN
     PERFORM pawl_saga._look_again(flow, nodes);
     DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = flow;
-    RETURN cardinality(nodes);
+    RETURN due - pawl_saga._count_due(flow, nodes);
 EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
     IF pawl_saga._ends_duty(SQLSTATE) THEN
         RAISE;
@@ -94,6 +110,16 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._record_orphans(text, text) IS
 'internal: tasks without a worker that are to be reverted have failed';
 
+-- As pawl.claim sees it.
+CREATE FUNCTION pawl_saga._is_paused(relation regclass, queue text) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT EXISTS (SELECT FROM pawl.paused p WHERE p.relation = _is_paused.relation AND p.state_column = 'state'
+        AND (p.queue IS NULL OR p.queue = _is_paused.queue) AND (p.until IS NULL OR p.until > clock_timestamp()))
+$function$;
+COMMENT ON FUNCTION pawl_saga._is_paused(regclass, text) IS 'internal: whether nothing is claimed from a queue';
+
 -- Tasks of lost workers: their state stays, so no event fires.
 CREATE FUNCTION pawl_saga._take_lost(processor text, queue text, batch integer, lease interval)
 RETURNS SETOF pawl_saga.tasks
@@ -105,6 +131,9 @@ SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
 BEGIN
+    IF pawl_saga._is_paused('pawl_saga.tasks', queue) THEN
+        RETURN;
+    END IF;
     RETURN QUERY
     UPDATE pawl_saga.tasks t
        SET worker = _take_lost.processor, lease_until = clock_timestamp() + coalesce(_take_lost.lease, '60 s')

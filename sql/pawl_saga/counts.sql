@@ -16,11 +16,12 @@ DECLARE
     turned boolean[];
     careful boolean[];
 BEGIN
+    PERFORM pawl_saga._changed(flow);
     SELECT x.* INTO f FROM pawl_saga.flows x WHERE x.flow_uuid = flow;
     going := f.state = 'RUNNING' AND NOT f.broken;
     -- what can be claimed at any moment: it waits for sessions that are claiming, so that it counts what is there
     PERFORM FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.due_at IS NULL
-        AND t.state = ANY ('{PENDING,SUCCESS,FAILURE}') ORDER BY t.node FOR NO KEY UPDATE;
+        AND t.state = ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}') ORDER BY t.node FOR NO KEY UPDATE;
     WITH RECURSIVE
         atoms AS MATERIALIZED (
             SELECT t.node, t.state, t.intention FROM pawl_saga.tasks t WHERE t.flow_uuid = flow
@@ -63,9 +64,10 @@ BEGIN
      WHERE r.flow_uuid = flow AND r.node = c.node AND r.blockers <> c.n;
     UPDATE pawl_saga.tasks t SET blockers = c.n, due_at = c.due_at
       FROM (SELECT x.node, k.n, CASE
-                   WHEN x.state NOT IN ('PENDING', 'SUCCESS', 'FAILURE') THEN x.due_at
+                   WHEN x.state NOT IN ('PENDING', 'SUCCESS', 'FAILURE', 'REVERT_FAILURE') THEN x.due_at
                    WHEN going AND k.n = 0 AND (x.intention = 'REVERT'
-                       AND (x.state = 'SUCCESS' OR x.state = 'FAILURE' AND pawl_saga._is_decided(flow, x.node))
+                       AND (x.state = 'SUCCESS' OR x.state = 'REVERT_FAILURE' AND x.revert_again
+                           OR x.state = 'FAILURE' AND pawl_saga._is_decided(flow, x.node))
                        OR x.intention = 'EXECUTE' AND x.state = 'PENDING' AND (NOT k.careful OR x.due_at IS NULL))
                    THEN NULL
                    ELSE 'infinity' END AS due_at
@@ -109,6 +111,20 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._recover(uuid) IS 'internal: counts a flow anew and begins what is ready in it';
+
+CREATE FUNCTION pawl_saga._count_anew(flows uuid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+BEGIN
+    PERFORM pawl_saga._recover(f.flow_uuid) FROM pawl_saga.flows f
+     WHERE f.flow_uuid = ANY (flows) AND f.state IN ('RUNNING', 'SUSPENDING');
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._count_anew(uuid[]) IS
+'internal: counts flows anew that a trigger changed while a statement ended atoms of them';
 
 -- Every node of the flow as it was made: then nothing has to be counted, and nothing was decided.
 CREATE FUNCTION pawl_saga._is_new(flow uuid, definition uuid) RETURNS boolean

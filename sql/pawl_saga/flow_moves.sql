@@ -40,8 +40,9 @@ AS $function$
 BEGIN
     UPDATE pawl_saga.attempts a SET closed_at = clock_timestamp() WHERE a.flow_uuid = flow AND a.closed_at IS NULL;
     UPDATE pawl_saga.signals s SET taken_at = clock_timestamp() WHERE s.flow_uuid = flow AND s.taken_at IS NULL;
-    UPDATE pawl_saga.tasks t SET state = 'PENDING', intention = 'EXECUTE'
-        WHERE t.flow_uuid = flow AND NOT t.dropped AND (t.state <> 'PENDING' OR t.intention <> 'EXECUTE');
+    UPDATE pawl_saga.tasks t SET state = 'PENDING', intention = 'EXECUTE', wait_until = NULL
+     WHERE t.flow_uuid = flow AND NOT t.dropped
+       AND (t.state <> 'PENDING' OR t.intention <> 'EXECUTE' OR t.wait_until IS NOT NULL);
     UPDATE pawl_saga.retries r
         SET state = 'PENDING', intention = 'EXECUTE', value = NULL, failure = NULL, revert_failure = NULL, due_at = NULL
      WHERE r.flow_uuid = flow AND NOT r.dropped AND (r.state <> 'PENDING' OR r.intention <> 'EXECUTE');
@@ -161,6 +162,7 @@ AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.flows');
     outermost boolean;
+    f pawl_saga.flows;
 BEGIN
     IF NEW.state = 'RUNNING' THEN
         PERFORM pawl_saga._fill_flow(NEW.flow_uuid);
@@ -174,11 +176,18 @@ BEGIN
         PERFORM pawl_saga._engine(NEW.flow_uuid, NEW.run, 'SUSPENDED');
     END IF;
     outermost := pawl_saga._follow(true);
+    PERFORM pawl_saga._changed(NEW.flow_uuid);
     -- decided anew below
     IF OLD.state <> 'PENDING' AND (NEW.state = 'PENDING' OR NEW.state = 'RUNNING') THEN
         DELETE FROM pawl_saga.questions q WHERE q.flow_uuid = NEW.flow_uuid;
     END IF;
-    IF NEW.state = 'PENDING' THEN
+    SELECT x.* INTO f FROM pawl_saga.flows x WHERE x.flow_uuid = NEW.flow_uuid;
+    IF (f.state, f.run) IS DISTINCT FROM (NEW.state, NEW.run) THEN
+        -- A trigger of a user came first, and changed it again: what follows from that is done.
+        IF NEW.run > OLD.run AND f.run = NEW.run AND f.state IN ('SUCCESS', 'FAILURE', 'REVERTED', 'SUSPENDED') THEN
+            PERFORM pawl_saga._engine(NEW.flow_uuid, NEW.run, f.state);
+        END IF;
+    ELSIF NEW.state = 'PENDING' THEN
         PERFORM pawl_saga._reset_atoms(NEW.flow_uuid);
         PERFORM pawl_saga._recount(NEW.flow_uuid);  -- nothing is ready before the flow runs
     ELSIF NEW.state = 'SUSPENDING' OR NEW.state = 'RESUMING' THEN
@@ -201,6 +210,8 @@ BEGIN
     IF outermost THEN
         PERFORM pawl_saga._finish(ARRAY[NEW.flow_uuid]);
         PERFORM pawl_saga._followed();
+    ELSE
+        PERFORM pawl_saga._leave_end(NEW.flow_uuid);
     END IF;
     RETURN NULL;
 END

@@ -86,6 +86,7 @@ CREATE TABLE pawl_saga.tasks (
     timeout_at timestamptz,
     wait_until timestamptz,
     dropped boolean NOT NULL DEFAULT false,
+    revert_again boolean NOT NULL DEFAULT false,
     losses integer NOT NULL DEFAULT 0,
     max_losses pawl_saga.loss_limit NOT NULL DEFAULT 20,
     PRIMARY KEY (flow_uuid, node)
@@ -103,6 +104,7 @@ COMMENT ON COLUMN pawl_saga.tasks.queue IS
 'the queue that workers claim from; ''sql:'' where the handler is a SQL function';
 COMMENT ON COLUMN pawl_saga.tasks.dropped IS
 'its flow was altered, and does not have it any more: it is kept as it is, and cannot be claimed';
+COMMENT ON COLUMN pawl_saga.tasks.revert_again IS 'REVERT_FAILURE: an operator has its revert tried again';
 COMMENT ON COLUMN pawl_saga.tasks.losses IS 'workers that were lost with it since it was begun';
 COMMENT ON COLUMN pawl_saga.tasks.max_losses IS 'when so many workers were lost, it has failed';
 COMMENT ON COLUMN pawl_saga.tasks.signal IS 'the signal that it waits for instead of being executed by a worker';

@@ -119,6 +119,9 @@ BEGIN
             FROM unnest(moved_flows, moved_nodes, moved_states, moved_failures) m(flow, node, state, failure)
               JOIN pawl_saga.flows f ON f.flow_uuid = m.flow AND f.state IN ('RUNNING', 'SUSPENDING')
               WHERE m.state IN ('FAILURE', 'REVERT_FAILURE')
+                -- a trigger may have gone on with it
+                AND EXISTS (SELECT FROM pawl_saga.atoms a
+                    WHERE a.flow_uuid = m.flow AND a.node = m.node AND a.state = m.state)
         LOOP
             IF failed.state = 'FAILURE' THEN
                 PERFORM pawl_saga._decide(failed.flow, failed.node, failed.failure);
@@ -160,21 +163,28 @@ CREATE FUNCTION pawl_saga._atoms_ended() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_saga_atoms_ended';
 COMMENT ON FUNCTION pawl_saga._atoms_ended() IS 'internal: what follows from the state changes of atoms';
 
+CREATE TRIGGER follow_ups_later BEFORE UPDATE ON pawl_saga.tasks
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl_saga._atoms_change();
+CREATE TRIGGER follow_ups_later BEFORE UPDATE ON pawl_saga.retries
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl_saga._atoms_change();
 CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_saga.tasks REFERENCING OLD TABLE AS old_atoms NEW TABLE AS new_atoms
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_saga._atoms_ended();
 CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_saga.retries REFERENCING OLD TABLE AS old_atoms NEW TABLE AS new_atoms
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_saga._atoms_ended();
 
--- The state that a flow without work in progress comes to; null: it waits for a time, a signal or an answer; READY:
--- something can be begun, and was not.
+-- The state that a flow without work in progress comes to; null: it waits for a time, a signal or an answer, or atoms
+-- have ended that are not counted yet; READY: something can be begun, and was not.
 CREATE FUNCTION pawl_saga._outcome(f pawl_saga.flows) RETURNS text
-LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL RESTRICTED CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     waits boolean;
 BEGIN
+    IF pawl_saga._is_uncounted(f.flow_uuid) THEN
+        RETURN NULL;
+    END IF;
     IF f.broken THEN
         RETURN 'FAILURE';
     END IF;
@@ -189,7 +199,7 @@ BEGIN
             SELECT t.wait_until IS NOT NULL AND t.state = 'PENDING' FROM pawl_saga.tasks t
                 WHERE t.flow_uuid = f.flow_uuid AND t.blockers = 0 AND NOT t.dropped
                AND (t.intention = 'EXECUTE' AND t.state = 'PENDING' OR t.intention = 'REVERT'
-                   AND t.state IN ('SUCCESS', 'FAILURE'))) x;
+                   AND (t.state IN ('SUCCESS', 'FAILURE') OR t.state = 'REVERT_FAILURE' AND t.revert_again))) x;
     IF waits IS NOT NULL THEN
         -- a question can end this wait in any way
         IF EXISTS (SELECT FROM pawl_saga.questions q WHERE q.flow_uuid = f.flow_uuid) THEN
@@ -213,7 +223,9 @@ BEGIN
            OR r.state = 'SUCCESS' AND r.intention IN ('REVERT', 'RETRY'))) THEN
         RETURN 'FAILURE';
     END IF;
-    RETURN 'REVERTED';
+    -- nothing is to be reverted, and not all is done: the counters do not match the states
+    RETURN CASE WHEN f.undoing OR EXISTS (SELECT FROM pawl_saga.atoms a WHERE a.flow_uuid = f.flow_uuid
+            AND (a.intention = 'REVERT' OR a.state = 'REVERTED')) THEN 'REVERTED' ELSE 'READY' END;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._outcome(pawl_saga.flows) IS
@@ -234,6 +246,10 @@ DECLARE
     outcome text;
 BEGIN
     FOREACH flow IN ARRAY flows LOOP
+        IF pawl_saga._is_uncounted(flow) THEN
+            PERFORM pawl_saga._leave_end(flow);
+            CONTINUE;
+        END IF;
         -- the last turn ends the flow, whatever it finds
         FOR turn IN 1..10 LOOP
             SELECT x.* INTO f FROM pawl_saga.flows x WHERE x.flow_uuid = flow AND x.state IN ('RUNNING', 'SUSPENDING')
@@ -256,6 +272,12 @@ BEGIN
             EXIT;
         END LOOP;
     END LOOP;
+    -- what follow-ups have left that were not the outermost
+    flows := pawl_saga._take_ends();
+    IF flows <> '{}' THEN
+        PERFORM pawl_saga._finish(flows);
+    END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._finish(uuid[]) IS 'internal: ends flows in which no work is in progress';
+COMMENT ON FUNCTION pawl_saga._finish(uuid[]) IS
+'internal: ends flows in which no work is in progress; only the outermost follow-up calls it';

@@ -47,7 +47,7 @@ pawl_saga.flow_of_retry_begins_anew(r, r) FROM pawl_saga.retries r';
 
 -- plpgsql looks up what it calls when it runs: the outcome is defined with the follow-ups.
 CREATE FUNCTION pawl_saga.may_end(old pawl_saga.flows, new pawl_saga.flows) RETURNS boolean
-LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL RESTRICTED CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET jit = off

@@ -165,6 +165,9 @@ BEGIN
     ELSIF j.state = 'CLAIMED' THEN
         PERFORM pawl.raise('55000', format('job "%s" is already claimed', j.name),
             format('Job %s: its owner is "%s".', job, j.owner));
+    ELSIF pawl_saga._is_paused('pawl_saga.jobs', j.board) THEN
+        PERFORM pawl.raise('55000', format('board "%s" is paused', j.board), format('Job %s is not claimed.', job),
+            format('select pawl.resume(''pawl_saga.jobs'', %L)', j.board));
     END IF;
     UPDATE pawl_saga.jobs x SET state = 'CLAIMED', owner = processor, lease_until = clock_timestamp() + lease
         WHERE x.job_uuid = job RETURNING x.token INTO j.token;
@@ -175,8 +178,8 @@ COMMENT ON FUNCTION pawl_saga.claim_job(uuid, text, interval) IS
 'Claims a job and returns its fencing token. pawl.claim(null::pawl_saga.jobs, ...) claims the next jobs of a board,
 pawl.heartbeat extends leases.
 job: its id. processor: its owner. lease: default 60 s.
-Errors: 55000 already claimed; P0002 no such job, or it has ended; PW004 no processor given; 22004 lease is null.
-Privileges: pawl_admin, pawl_operator, pawl_worker.
+Errors: 55000 already claimed, or its board is paused; P0002 no such job, or it has ended; PW004 no processor given;
+22004 lease is null. Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT pawl_saga.claim_job(j.job_uuid, ''conductor 1'') FROM pawl_saga.jobs j WHERE j.name =
 ''trip of Ada''';
 
@@ -302,6 +305,16 @@ COMMENT ON FUNCTION pawl_saga.conductor() IS
 'Returns the processor under which pawl_saga.conduct owns jobs.
 Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader. Example: SELECT pawl_saga.conductor()';
 
+-- A flow that a policy hides from the caller is not gone.
+CREATE FUNCTION pawl_saga._is_gone(flow uuid) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT NOT row_security_active('pawl_saga.flows')
+        AND NOT EXISTS (SELECT FROM pawl_saga.flows f WHERE f.flow_uuid = flow)
+$function$;
+COMMENT ON FUNCTION pawl_saga._is_gone(uuid) IS 'internal: whether a flow was deleted';
+
 CREATE FUNCTION pawl_saga.conduct(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -316,20 +329,31 @@ BEGIN
     done := 0;
     -- a suspended flow keeps its job: on the board, the next call would claim it and undo what the operator decided
     FOR job IN
-        SELECT j.job_uuid FROM pawl_saga.jobs j JOIN pawl_saga.flows f ON f.flow_uuid = j.flow_uuid
-         WHERE j.owner = pawl_saga.conductor() AND f.state NOT IN ('RUNNING', 'SUSPENDING', 'SUSPENDED', 'RESUMING')
+        SELECT j.job_uuid, f.flow_uuid FROM pawl_saga.jobs j LEFT JOIN pawl_saga.flows f ON f.flow_uuid = j.flow_uuid
+         WHERE j.owner = pawl_saga.conductor() AND (f.state IN ('SUCCESS', 'FAILURE', 'REVERTED')
+             OR f.flow_uuid IS NULL AND pawl_saga._is_gone(j.flow_uuid))
          ORDER BY j.job_uuid LIMIT batch FOR NO KEY UPDATE OF j SKIP LOCKED
     LOOP
-        PERFORM pawl_saga.consume_job(job.job_uuid, pawl_saga.conductor());
+        IF job.flow_uuid IS NOT NULL THEN
+            PERFORM pawl_saga.consume_job(job.job_uuid, pawl_saga.conductor());
+        ELSE
+            -- what it stored is lost: another flow is started for the job, as often as it can be taken
+            PERFORM set_config('pawl.processor', pawl_saga.conductor(), true);
+            UPDATE pawl_saga.jobs j SET flow_uuid = NULL WHERE j.job_uuid = job.job_uuid;
+            PERFORM pawl_saga.abandon_job(job.job_uuid, pawl_saga.conductor());
+        END IF;
         done := done + 1;
     END LOOP;
     FOR job IN SELECT c.*
         FROM pawl.claim(NULL::pawl_saga.jobs, 'claim', pawl_saga.conductor(), '100 years', batch, 'default') c LOOP
         BEGIN
-            IF job.flow_uuid IS NULL THEN
+            IF job.flow_uuid IS NULL OR pawl_saga._is_gone(job.flow_uuid) THEN
                 job.flow_uuid := pawl_saga.start(job.flow, job.inputs);
                 PERFORM set_config('pawl.processor', pawl_saga.conductor(), true);
                 UPDATE pawl_saga.jobs j SET flow_uuid = job.flow_uuid WHERE j.job_uuid = job.job_uuid;
+            ELSIF EXISTS (SELECT FROM pawl_saga.flows f
+                    WHERE f.flow_uuid = job.flow_uuid AND f.state = 'PENDING') THEN
+                PERFORM pawl_saga.run(job.flow_uuid);
             ELSIF NOT EXISTS (SELECT FROM pawl_saga.flows f
                     WHERE f.flow_uuid = job.flow_uuid AND f.state IN ('SUSPENDING', 'SUSPENDED')) THEN
                 PERFORM pawl_saga.resume(job.flow_uuid);
@@ -351,7 +375,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga.conduct(integer) IS
 'Claims jobs of the board "default" and starts or continues their flows; consumes jobs of flows that have ended,
-keeps those of suspended flows until pawl_saga.resume, and trashes jobs whose flow cannot start. A duty: call it
+keeps those of suspended and reset flows until these run again, abandons jobs whose flow was deleted, and trashes
+jobs whose flow cannot start. A duty: call it
 periodically.
 batch: 1 to 10000; default 100. Returns done (how many jobs it handled) and next_at (when to call it again).
 Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.

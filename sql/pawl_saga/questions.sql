@@ -178,9 +178,11 @@ BEGIN
     ELSE
         PERFORM pawl_saga._decide_later(held.flow_uuid, held.node, held.failure);
     END IF;
-    PERFORM pawl_saga._finish(ARRAY[held.flow_uuid]);
     IF outermost THEN
+        PERFORM pawl_saga._finish(ARRAY[held.flow_uuid]);
         PERFORM pawl_saga._followed();
+    ELSE
+        PERFORM pawl_saga._leave_end(held.flow_uuid);
     END IF;
     RETURN true;
 END

@@ -46,6 +46,49 @@ SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'pawl_saga_report_flow';
 COMMENT ON FUNCTION pawl_saga._report(jsonb, text) IS 'internal: pawl_saga.report, all or nothing';
 
+-- All elements at once; after an error flow by flow, and in a flow one by one, so that what follows from one element
+-- rejects no other.
+CREATE FUNCTION pawl_saga._report_apart(results jsonb, worker text)
+RETURNS TABLE (flow_uuid uuid, node integer, ok boolean, state text, problem text)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+DECLARE
+    parts jsonb[];
+    part jsonb;
+    said text;
+    code text;
+BEGIN
+    RETURN QUERY SELECT r.* FROM pawl_saga._report(results, worker) r;
+EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+    IF pawl_saga._ends_duty(SQLSTATE) THEN
+        RAISE;
+    END IF;
+    GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
+    IF jsonb_array_length(results) = 1 THEN
+        RETURN QUERY
+            SELECT (e ->> 'flow_uuid')::uuid, (e ->> 'node')::integer, false, t.state, code || ' ' || said
+              FROM jsonb_array_elements(results) e
+              LEFT JOIN pawl_saga.tasks t
+                ON t.flow_uuid = (e ->> 'flow_uuid')::uuid AND t.node = (e ->> 'node')::integer;
+        RETURN;
+    END IF;
+    SELECT array_agg(f.results ORDER BY f.flow) INTO parts FROM (
+        SELECT e.value ->> 'flow_uuid' AS flow, jsonb_agg(e.value ORDER BY e.place) AS results
+          FROM jsonb_array_elements(results) WITH ORDINALITY e(value, place) GROUP BY 1) f;
+    IF cardinality(parts) = 1 THEN
+        SELECT array_agg(jsonb_build_array(e.value) ORDER BY e.place) INTO parts
+          FROM jsonb_array_elements(results) WITH ORDINALITY e(value, place);
+    END IF;
+    FOREACH part IN ARRAY parts LOOP
+        RETURN QUERY SELECT r.* FROM pawl_saga._report_apart(part, worker) r;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._report_apart(jsonb, text) IS
+'internal: pawl_saga.report of several tasks: an error that follows from one of them is its own';
+
 -- A report of several flows. A decider that ends this session must not take the results of other flows with it.
 CREATE FUNCTION pawl_saga._report_flows(results jsonb, worker text)
 RETURNS TABLE (flow_uuid uuid, node integer, ok boolean, state text, problem text)
@@ -53,41 +96,14 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_column
-DECLARE
-    one record;
-    said text;
-    code text;
 BEGIN
     PERFORM pawl_saga._leave_questions(true);
-    BEGIN
-        RETURN QUERY SELECT r.* FROM pawl_saga._report(results, worker) r;
-    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-        IF pawl_saga._ends_duty(SQLSTATE) THEN
-            RAISE;
-        END IF;
-        -- a follow-up of one flow raises an error: flow by flow, so that only that flow is concerned
-        FOR one IN SELECT e ->> 'flow_uuid' AS flow, jsonb_agg(e) AS results FROM jsonb_array_elements(results) e
-            GROUP BY 1 ORDER BY 1 LOOP
-            BEGIN
-                RETURN QUERY SELECT r.* FROM pawl_saga._report(one.results, worker) r;
-            EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-                IF pawl_saga._ends_duty(SQLSTATE) THEN
-                    RAISE;
-                END IF;
-                GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
-                RETURN QUERY
-                    SELECT (e ->> 'flow_uuid')::uuid, (e ->> 'node')::integer, false, t.state, code || ' ' || said
-                               FROM jsonb_array_elements(one.results) e
-                               LEFT JOIN pawl_saga.tasks t ON t.flow_uuid = (e ->> 'flow_uuid')::uuid
-                                   AND t.node = (e ->> 'node')::integer;
-            END;
-        END LOOP;
-    END;
+    RETURN QUERY SELECT r.* FROM pawl_saga._report_apart(results, worker) r;
     PERFORM pawl_saga._leave_questions(false);
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._report_flows(jsonb, text) IS
-'internal: pawl_saga.report of several flows: an error that follows in one of them is its own';
+'internal: pawl_saga.report of several flows, which leaves questions for later';
 
 CREATE FUNCTION pawl_saga.report(results jsonb, processor text DEFAULT NULL)
 RETURNS TABLE (flow_uuid uuid, node integer, ok boolean, state text, problem text)

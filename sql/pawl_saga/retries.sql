@@ -10,6 +10,7 @@ DECLARE
     definer name := (SELECT d.created_by FROM pawl_saga.definitions d WHERE d.definition_uuid = definition);
     vote record;
     history jsonb;
+    list jsonb;
     says boolean;
     widest text;
 BEGIN
@@ -25,7 +26,10 @@ BEGIN
         IF vote.decider ? 'allow' THEN
             says := (vote.decider ->> 'allow')::boolean;
         ELSIF vote.decider ? 'when_result_in' THEN
-            says := vote.decider -> 'when_result_in' @> coalesce(vote.result, 'null');
+            -- not @>, by which a list contains each of its parts; one value that is no list is a list of it
+            list := vote.decider -> 'when_result_in';
+            list := CASE jsonb_typeof(list) WHEN 'array' THEN list ELSE jsonb_build_array(list) END;
+            says := coalesce(vote.result, 'null') IN (SELECT w.value FROM jsonb_array_elements(list) w(value));
         ELSE
             says := pawl_saga._ask(pawl_saga._function(vote.decider ->> 'function', 'jsonb'), history,
                 definer)::boolean;
@@ -136,9 +140,13 @@ DECLARE
 BEGIN
     UPDATE pawl_saga.retries r SET state = 'RETRYING', intention = 'EXECUTE', due_at = NULL
         WHERE r.flow_uuid = flow AND r.node = _restart.node;
-    UPDATE pawl_saga.tasks t SET state = 'PENDING', intention = 'EXECUTE'
+    UPDATE pawl_saga.tasks t SET state = 'PENDING', intention = 'EXECUTE', wait_until = NULL
         FROM pawl_saga._behind(definition, _restart.node) b
      WHERE t.flow_uuid = flow AND t.node = b.node;
+    IF NOT EXISTS (SELECT FROM pawl_saga.retries r
+            WHERE r.flow_uuid = flow AND r.node = _restart.node AND r.state = 'RETRYING') THEN
+        RETURN;  -- a trigger resumed the flow, which began the attempt
+    END IF;
     DELETE FROM pawl_saga.questions q USING pawl_saga._behind(definition, _restart.node) b
      WHERE q.flow_uuid = flow AND q.node = b.node;
     UPDATE pawl_saga.retries r SET state = 'PENDING', intention = 'EXECUTE', value = NULL, failure = NULL, due_at = NULL
@@ -247,6 +255,15 @@ BEGIN
             PERFORM pawl_saga._break(flow, jsonb_build_object('message', said, 'sqlstate', code, 'atom', n.name));
             RETURN;
         END;
+        IF n.votes THEN
+            -- a decider can change its flow
+            SELECT x.* INTO f FROM pawl_saga.flows x WHERE x.flow_uuid = flow;
+            IF f.broken OR f.state NOT IN ('RUNNING', 'SUSPENDING') OR NOT EXISTS (
+                SELECT FROM pawl_saga.atoms a WHERE a.flow_uuid = flow AND a.node = _examine.node AND a.blockers = 0
+                   AND a.state = 'PENDING' AND a.intention = 'EXECUTE') THEN
+                RETURN;
+            END IF;
+        END IF;
         IF depth IS NOT NULL THEN
             PERFORM pawl_saga._ignore(flow, node, depth);
             RETURN;

@@ -33,9 +33,11 @@ BEGIN
     END IF;
     UPDATE pawl_saga.flows x SET problem = jsonb_build_object('message', 'reverted by hand') || why
         WHERE x.flow_uuid = flow AND NOT x.broken;
-    PERFORM pawl_saga._finish(ARRAY[flow]);
     IF outermost THEN
+        PERFORM pawl_saga._finish(ARRAY[flow]);
         PERFORM pawl_saga._followed();
+    ELSE
+        PERFORM pawl_saga._leave_end(flow);
     END IF;
     RETURN (SELECT x.state FROM pawl_saga.flows x WHERE x.flow_uuid = flow);
 END

@@ -324,7 +324,7 @@ Errors: 55000 its revert has not failed; P0002 no such flow or task; 22004 reaso
 pawl_operator. Privileges: pawl_admin, pawl_operator.
 Example: SELECT pawl_saga.resolve(''01890000-0000-7000-8000-000000000001'', ''book'', ''cancelled by phone'')';
 
--- SECURITY DEFINER: operators do not write due_at. A task that is due in a flow that has ended would be claimed in it.
+-- SECURITY DEFINER: operators do not write revert_again. The task can be claimed when the flow is counted anew.
 CREATE FUNCTION pawl_saga.retry_revert(flow uuid, task text, reason text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -339,7 +339,7 @@ BEGIN
             format('select pawl_saga.retry_revert(%L, %L) when it is in FAILURE', flow, task));
     END IF;
     PERFORM set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
-    UPDATE pawl_saga.tasks x SET due_at = NULL WHERE x.flow_uuid = flow AND x.node = t.node;
+    UPDATE pawl_saga.tasks x SET revert_again = true WHERE x.flow_uuid = flow AND x.node = t.node;
     UPDATE pawl_saga.flows f SET state = 'RUNNING' WHERE f.flow_uuid = flow;
     RETURN (SELECT f.state FROM pawl_saga.flows f WHERE f.flow_uuid = flow);
 END

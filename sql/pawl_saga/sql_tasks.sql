@@ -75,6 +75,9 @@ BEGIN
             WHERE t.queue = 'sql:' AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT') THEN
         PERFORM pawl_saga._record_orphans(worker, 'sql:');
     END IF;
+    IF pawl_saga._is_paused('pawl_saga.tasks', 'sql:') THEN
+        RETURN '{}';
+    END IF;
     SELECT array_agg(l.flow_uuid), array_agg(l.node) INTO flows, nodes
       FROM (SELECT f.flow_uuid, t.node FROM pawl_saga.tasks t JOIN pawl_saga.flows f ON f.flow_uuid = t.flow_uuid
              WHERE t.queue = 'sql:' AND t.worker IS NULL

@@ -70,6 +70,44 @@ CREATE FUNCTION pawl_saga._followed() RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_followed';
 COMMENT ON FUNCTION pawl_saga._followed() IS 'internal: the outermost follow-up is done';
 
+-- A statement counts the atoms that it ended when its row triggers have run. These can be a user's, and touch flows:
+-- see src/packs/saga/uncounted.hpp.
+CREATE FUNCTION pawl_saga._atoms_change() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_saga_atoms_change';
+COMMENT ON FUNCTION pawl_saga._atoms_change() IS 'internal: a statement begins that updates atoms';
+
+CREATE FUNCTION pawl_saga._is_uncounted(flow uuid) RETURNS boolean
+LANGUAGE c STABLE PARALLEL RESTRICTED CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_is_uncounted';
+COMMENT ON FUNCTION pawl_saga._is_uncounted(uuid) IS
+'internal: whether a statement under way has ended atoms of a flow that are not counted yet';
+
+CREATE FUNCTION pawl_saga._changed(flow uuid) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_changed';
+COMMENT ON FUNCTION pawl_saga._changed(uuid) IS
+'internal: a flow changed its state or is counted anew, of which statements under way must know';
+
+CREATE FUNCTION pawl_saga._leave_end(flow uuid) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_leave_end';
+COMMENT ON FUNCTION pawl_saga._leave_end(uuid) IS
+'internal: the outermost follow-up, or the next one, decides whether the flow has ended';
+
+CREATE FUNCTION pawl_saga._take_ends() RETURNS uuid[]
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_saga_take_ends';
+COMMENT ON FUNCTION pawl_saga._take_ends() IS 'internal: the flows whose ends were left, and can be decided now';
+
+-- Called where no follow-up is under way. SECURITY DEFINER: as the follow-ups of atoms.
+CREATE FUNCTION pawl_saga._decide_ends() RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM pawl_saga._follow(true);
+    PERFORM pawl_saga._finish('{}');
+    PERFORM pawl_saga._followed();
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._decide_ends() IS 'internal: ends flows whose ends were left';
+
 -- Looks at nodes of a flow again, and whether it has ended by that.
 CREATE FUNCTION pawl_saga._look_again(flow uuid, nodes integer[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -82,9 +120,11 @@ BEGIN
     FOREACH each IN ARRAY nodes LOOP
         PERFORM pawl_saga._examine(flow, each);
     END LOOP;
-    PERFORM pawl_saga._finish(ARRAY[flow]);
     IF outermost THEN
+        PERFORM pawl_saga._finish(ARRAY[flow]);
         PERFORM pawl_saga._followed();
+    ELSE
+        PERFORM pawl_saga._leave_end(flow);
     END IF;
 END
 $function$;

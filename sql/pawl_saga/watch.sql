@@ -150,6 +150,21 @@ AS $function$
        AND (x.state IN ('FAILURE', 'REVERT_FAILURE', 'RUNNING', 'REVERTING', 'RETRYING') OR x.state = 'SUCCESS'
            AND x.intention IN ('REVERT', 'RETRY'))
     UNION ALL
+    SELECT x.flow_uuid, x.name, format('%s in a flow that is REVERTED, and %s', x.state, CASE x.state
+        WHEN 'PENDING' THEN 'it was not executed' ELSE 'nothing was reverted' END) FROM facts x
+      JOIN looked_at f ON f.flow_uuid = x.flow_uuid
+     WHERE x.flow_state = 'REVERTED' AND CASE x.state WHEN 'PENDING' THEN x.intention = 'EXECUTE' AND NOT x.waits_before
+             AND NOT EXISTS (SELECT FROM pawl_saga.definitions d WHERE d.definition_uuid = f.definition_uuid
+                 AND d.created_at > f.entered_at)  -- altered since, and not run again
+         ELSE x.state = 'SUCCESS' AND NOT f.undoing AND NOT EXISTS (SELECT FROM pawl_saga.atoms a
+             WHERE a.flow_uuid = x.flow_uuid AND (a.intention = 'REVERT' OR a.state = 'REVERTED')) END
+    UNION ALL
+    SELECT x.flow_uuid, x.name, format('%s%s in a flow that is %s', x.state,
+        CASE WHEN x.state NOT IN ('RUNNING', 'REVERTING') THEN ', and can be claimed,' END, x.flow_state) FROM facts x
+     WHERE x.flow_state IN ('SUCCESS', 'FAILURE', 'REVERTED', 'SUSPENDED') AND x.kind = 'task'
+       AND (x.state IN ('RUNNING', 'REVERTING')
+           OR x.due_at IS NULL AND x.state IN ('PENDING', 'SUCCESS', 'FAILURE', 'REVERT_FAILURE'))
+    UNION ALL
     SELECT x.flow_uuid, x.name, format('%s in a flow that is SUCCESS', x.state) FROM facts x
     JOIN looked_at f ON f.flow_uuid = x.flow_uuid
       JOIN pawl_saga.definitions d ON d.definition_uuid = f.definition_uuid

@@ -156,7 +156,8 @@ select set_eq($$select distinct right(answer, 5) from fired where language = 'pl
 -- PW006: nothing is written to a log or an audit. 42704: the table has no binding. 55000: it has no audit.
 select set_eq($$select name::text, string_agg(distinct ltrim(right(answer, 5)), ' ' order by ltrim(right(answer, 5)))
     from fired where language = 'c' group by name$$,
-    $$values ('_atoms_ended', '39P01'), ('_step_written', '39P01'), ('_steps_written', '39P01'),
+    $$values ('_atoms_ended', '39P01'), ('_atoms_change', '39P01'),
+        ('_step_written', '39P01'), ('_steps_written', '39P01'),
         ('_task_changed', '39P01'), ('_task_written', '39P01'),
         ('_record_written', '39P01'), ('_records_written', '39P01'), ('_work_written', '39P01'),
         ('audit_results', '39P01 55000'), ('one_transition', '0A000'),

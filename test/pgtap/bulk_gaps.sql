@@ -230,6 +230,8 @@ select is(said('{"x": "a", "y": 1, "n": "five", "i": 1.5, "b": "yes"}'), 'type b
 select is(said('{"x": "a", "y": 1, "n": 5, "i": "-7", "b": "true", "e": "a", "s": "s", "m": 3}'), null,
     'texts are as good as numbers: CSV has no others');
 select is(said('{"x": "a", "y": 1, "e": "1"}'), 'enum e', 'a value that is not in the enumeration is found');
+select is(said('{"x": "a", "y": 1, "e": []}'), 'enum e', 'an empty list is not in it');
+select is(said('{"x": "a", "y": 1, "e": ["a"]}'), 'enum e', 'nor a part of the enumeration');
 select is(said('{"x": "a", "y": 1, "e": 1}'), null, 'hold numbers too');
 select is(said('{"x": "a", "y": 1, "s": 1, "m": "many"}'), 'type m, type s', 'a limit is of a number');
 select is(said('{"x": "forbidden", "y": 1}'), 'x', 'validators are asked');

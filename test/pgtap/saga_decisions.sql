@@ -63,6 +63,27 @@ select is(ended_as('[{"task": "x"}, {"task": "t"}]', '[{"from": "x", "to": "t", 
 select is(ended_as('[{"task": "x"}, {"task": "s"}, {"task": "t"}]', '[{"from": "x", "to": "s", "decider":
     {"when_result_in": [0, 1]}}, {"from": "x", "to": "t", "decider": {"when_result_in": [2]}}]'),
     'SUCCESS: x SUCCESS, s SUCCESS, t IGNORE', 'a decider looks at the result');
+create function lets_run(list text, result jsonb) returns boolean language plpgsql as $$
+declare
+    name text := 'listed ' || md5(list);
+    flow uuid;
+begin
+    perform pawl_saga.define(jsonb_build_object('flow', 'graph', 'name', name, 'children',
+        '[{"task": "x"}, {"task": "t"}]'::jsonb, 'links', jsonb_build_array(jsonb_build_object('from', 'x', 'to', 't',
+        'decider', jsonb_build_object('when_result_in', list::jsonb)))));
+    flow := pawl_saga.start(name);
+    perform pawl_saga.report(jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token', c.token,
+        'result', lets_run.result)), 'w') from pawl_saga.claim('w') c;
+    return works() = 'execute t';
+end $$;
+select is(lets_run(list, result), wanted, format('%s is %s the list %s', result,
+        case when wanted then 'in' else 'not in' end, list))
+  from (values ('["yes"]', '"yes"'::jsonb, true), ('["yes"]', '"no"', false), ('["yes"]', '[]', false),
+        ('["yes"]', '["yes"]', false), ('["yes"]', '{}', false), ('["yes"]', 'null', false), ('[null]', 'null', true),
+        ('[{"ok": true}, [1]]', '{"ok": true}', true), ('[{"ok": true}, [1]]', '[1]', true),
+        ('[{"ok": true}, [1]]', '[{"ok": true}]', false), ('[{"ok": true}, [1]]', '{}', false),
+        ('[{"ok": true}, [1]]', '[[1]]', false), ('[{"ok": true}, [1]]', '[]', false), ('[]', '[]', false),
+        ('[1, 2]', '2.0', true), ('"yes"', '"yes"', true), ('"yes"', '["yes"]', false)) v(list, result, wanted);
 select is(ended_as('[{"task": "x"}, {"task": "s"}, {"task": "t"}, {"flow": "linear", "name": "f", "retry":
     {"retry": "Times", "name": "r"}, "children": [{"task": "u"}]}]', '[{"from": "x", "to": "s", "decider":
     {"allow": false}, "depth": "NEIGHBORS"}, {"from": "s", "to": "t"}, {"from": "s", "to": "f"}]'),
@@ -76,6 +97,29 @@ select is(ended_as('[{"task": "x"}, {"task": "y"}, {"task": "t"}, {"task": "u"}]
     {"from": "t", "to": "u"}]', one, other)), 'SUCCESS: x SUCCESS, y SUCCESS, t IGNORE, u IGNORE',
     format('of %s and %s the widest counts', one, other))
     from (values ('ATOM', 'ALL'), ('ALL', 'ATOM')) v(one, other);
+-- A decider that changes its own flow
+create function meddles(results jsonb) returns boolean language plpgsql as $$ begin
+    if current_setting('test.meddles') = 'suspend' then
+        perform pawl_saga.suspend(f.flow_uuid) from pawl_saga.flows f where f.name = 'meddled' and f.state = 'RUNNING';
+    else
+        perform pawl_saga.revert(f.flow_uuid, 'no') from pawl_saga.flows f
+         where f.name = 'meddled' and f.state = 'RUNNING';
+    end if;
+    return true;
+end $$;
+select pawl_saga.define('{"flow": "graph", "name": "meddled", "children": [{"task": "x"}, {"task": "t"}],
+    "links": [{"from": "x", "to": "t", "decider": {"function": "public.meddles"}}]}') \g /dev/null
+set test.meddles = 'suspend';
+select pawl_saga.start('meddled') as f \gset
+select is(works(), 'execute x', 'a decider suspends its flow: nothing more begins');
+select is(state(:'f'), 'SUSPENDED: x SUCCESS, t PENDING', 'and the flow is suspended');
+select is_empty(format('select * from pawl_saga.verify(%L)', :'f'), 'as it is by an operator');
+delete from pawl_saga.flows where flow_uuid = :'f';
+set test.meddles = 'revert';
+select pawl_saga.start('meddled') as f \gset
+select is(works(), 'execute x, revert x', 'a decider reverts its flow: what it decides about does not begin');
+select is(state(:'f'), 'REVERTED: x REVERTED/REVERT, t PENDING/REVERT', 'and the flow is reverted');
+delete from pawl_saga.flows where flow_uuid = :'f';
 -- While a flow is being suspended votes are taken, and nothing is begun.
 select pawl_saga.define('{"flow": "graph", "name": "votes", "children": [{"task": "x"}, {"task": "y"}, {"task": "t"}],
     "links": [{"from": "x", "to": "t", "decider": {"allow": true}}]}') \g /dev/null

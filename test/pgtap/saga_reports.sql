@@ -148,4 +148,50 @@ select throws_ok('update pawl_saga.tasks set ' || assignment, '23514', null, 'a 
   from unnest('{progress = 1.5,progress = -1,intention = ''TURN'',max_losses = 0}'::text[]) assignment;
 select throws_ok($$insert into pawl_saga.tasks (flow_uuid, node, name, execute, max_losses)
     values (gen_random_uuid(), 1, 'a', 'a', 0)$$, '23514', null, 'nor does a new one without a worker to lose');
+-- what follows from one element rejects no other, whatever it raises: here a trigger that lost another task of its own
+create function lose() returns trigger language plpgsql as $$ begin
+    if tg_argv[0] = 'lost' then
+        raise exception 'the lease has expired' using errcode = 'PW005';
+    end if;
+    perform 1 / 0;
+    return null;
+end $$;
+select pawl_saga.define('{"flow": "unordered", "name": "many", "children": [{"task": "p"}, {"task": "q"},
+    {"task": "r"}]}') \g /dev/null
+delete from pawl_saga.flows;
+create function reported(flows integer, by_exchange boolean, what text, task text default 'q') returns text
+language plpgsql as $$
+declare said text;
+begin
+    delete from pawl_saga.flows;
+    perform pawl_saga.start('many') from generate_series(1, flows);
+    perform from pawl_saga.claim('w', 'default', 100, '1 hour');
+    execute format('create trigger lose after update on pawl_saga.tasks for each row
+        when (new.state <> old.state and new.name = %L) execute function public.lose(%L)', task, what);
+    with results as (
+        select jsonb_agg(jsonb_build_object('flow_uuid', t.flow_uuid, 'node', t.node, 'token', t.token,
+            case t.name when 'r' then 'failure' else 'result' end, 1) order by t.flow_uuid, t.node) as all_of_them
+          from pawl_saga.tasks t where t.name <> 'r' or not by_exchange), answers as (
+        select a.* from results r, pawl_saga.report(r.all_of_them, 'w') a where not by_exchange
+        union all select a.flow_uuid, a.node, a.ok, a.state, a.problem
+          from results r, pawl_saga.report_and_claim(r.all_of_them, 'w') a where by_exchange and a.ok is not null)
+    select string_agg(concat_ws(' ', t.name, a.ok::text, a.state, a.problem), ', ' order by a.flow_uuid, a.node)
+      into said
+      from answers a join pawl_saga.tasks t using (flow_uuid, node);
+    drop trigger lose on pawl_saga.tasks;
+    return said;
+end $$;
+select is(reported(1, false, 'lost'), 'p true SUCCESS, q false RUNNING PW005 the lease has expired, r true FAILURE',
+    'a task of a flow whose follow-up raises PW005 has a problem of its own');
+select is(reported(1, false, 'divide'), 'p true SUCCESS, q false RUNNING 22012 division by zero, r true FAILURE',
+    'as with any other error');
+select is(reported(1, true, 'lost'), 'p true SUCCESS, q false RUNNING PW005 the lease has expired',
+    'and with report_and_claim');
+select is(reported(2, by_exchange, 'lost'), 'p true SUCCESS, q false RUNNING PW005 the lease has expired'
+        || case when by_exchange then '' else ', r true FAILURE' end
+        || ', p true SUCCESS, q false RUNNING PW005 the lease has expired'
+        || case when by_exchange then '' else ', r true FAILURE' end,
+    format('in several flows the other tasks of each are recorded; in one call with a claim: %s', by_exchange))
+  from unnest('{t,f}'::boolean[]) by_exchange;
+select is_empty('select * from pawl_saga.verify()', 'the counters match what was recorded');
 select * from finish();

@@ -2,7 +2,7 @@
 \set QUIET 1
 set client_min_messages = warning;
 create extension if not exists pawl_saga;
-select plan(24);
+select plan(38);
 create function public.f(a jsonb) returns jsonb language sql as $$ select '1'::jsonb $$;
 create function public.u(a jsonb, done jsonb) returns jsonb language sql as $$ select done -> 'result' $$;
 select pawl_saga.define('{"flow": "linear", "name": "trip", "children": [{"task": "a", "execute": "sql:public.f",
@@ -81,4 +81,47 @@ select is((select count(*) from pawl_saga.verify()), 0::bigint, 'the flows are s
 set role pawl_worker;
 select throws_ok(format('select pawl_saga.revert(%L, %L)', :'flow', 'x'), '42501', null, 'workers may not');
 reset role;
+
+-- A revert that is tried again, in a flow that is suspended meanwhile
+select pawl_saga.define('{"flow": "linear", "name": "retried", "children": [{"task": "a"}, {"task": "b"},
+    {"task": "c"}]}') \g /dev/null
+create function public.steps(variadic fails text[] default '{}') returns text language plpgsql as $$
+declare c record; did text[] := '{}';
+begin
+    for i in 1..20 loop
+        select * into c from pawl_saga.claim('steps');
+        exit when not found;
+        did := did || (c.action || ' ' || c.name);
+        perform from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node,
+            'token', c.token, case when c.action || ' ' || c.name = any (fails) then 'failure' else 'result' end, 1)),
+            'steps');
+    end loop;
+    return array_to_string(did, ', ');
+end $$;
+select pawl_saga.start('retried') as again \gset
+select public.steps('execute c', 'revert a') \g /dev/null
+select is(public.states(:'again'), 'FAILURE: a REVERT_FAILURE, b REVERTED, c REVERTED', 'a revert has failed');
+select is(pawl_saga.retry_revert(:'again', 'a'), 'RUNNING', 'it is to be tried again');
+select is(pawl_saga.suspend(:'again'), 'SUSPENDED', 'and the flow is suspended before');
+select is(public.steps(), '', 'then it is not claimed');
+select is(pawl_saga.resume(:'again'), 'RUNNING', 'the flow is resumed');
+select is(public.steps('revert a'), 'revert a', 'and the revert is tried again');
+select is(public.states(:'again'), 'FAILURE: a REVERT_FAILURE, b REVERTED, c REVERTED', 'which fails again');
+select is(pawl_saga.run(:'again'), 'FAILURE', 'a run tries it no more');
+select pawl_saga.retry_revert(:'again', 'a') \g /dev/null
+select is(public.steps(), 'revert a', 'until an operator does');
+select is(public.states(:'again'), 'REVERTED: a REVERTED, b REVERTED, c REVERTED', 'then the flow is reverted');
+-- with others that had to wait for it
+select pawl_saga.define('{"flow": "unordered", "name": "two", "children": [{"flow": "linear", "name": "l", "children":
+    [{"task": "a"}, {"task": "b"}]}, {"task": "d"}, {"task": "c"}]}') \g /dev/null
+select pawl_saga.start('two') as two \gset
+select public.steps('execute c', 'revert b') \g /dev/null
+select is(public.states(:'two'), 'FAILURE: a SUCCESS, b REVERT_FAILURE, d SUCCESS, c FAILURE',
+    'a failed revert stops the others');
+select pawl_saga.retry_revert(:'two', 'b') \g /dev/null
+select pawl_saga.suspend(:'two') \g /dev/null
+select pawl_saga.resume(:'two') \g /dev/null
+select is(public.steps(), 'revert b, revert a, revert d, revert c', 'which go on with it');
+select is(public.states(:'two'), 'REVERTED: a REVERTED, b REVERTED, d REVERTED, c REVERTED', 'to the end');
+select is_empty('select * from pawl_saga.verify()', 'no counter is wrong with them');
 select * from finish();

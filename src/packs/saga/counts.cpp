@@ -280,6 +280,10 @@ Starting* take_starting() noexcept {
     return std::exchange(noted_starting, nullptr);
 }
 
+Starting* take_starting(int under_way) noexcept {
+    return noted_starting != nullptr && noted_starting->under_way == under_way ? take_starting() : nullptr;
+}
+
 void note_starting(Starting* starting) noexcept {
     noted_starting = starting;
 }

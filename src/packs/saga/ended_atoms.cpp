@@ -1,6 +1,7 @@
 // May ereport; owns nothing. Picks, of the atoms that a statement updated, those that came to an end, and hands them to
 // pawl_saga._follow_up. Most statements (a claim, a heartbeat, a counter) end none, and cost a look at their rows.
 #include "packs/saga/follow_ups.hpp"
+#include "packs/saga/following.hpp"
 #include "pg/row_trigger.hpp"
 
 namespace pawl {
@@ -19,7 +20,9 @@ pg::Table<9> tasks = {
 pg::Table<6> retries = {"pawl_saga", "retries", {"flow_uuid", "node", "state", "blockers", "intention", "failure"}, {}};
 
 using saga::Atom;
+using saga::end_statement;
 using saga::Ended;
+using saga::Moment;
 
 // Where the columns are.
 template <int n>
@@ -151,8 +154,14 @@ PAWL_FUNCTION(pawl_saga_atoms_ended) {
                             errmsg("this trigger function must be fired AFTER UPDATE STATEMENT, with transition "
                                    "tables"),
                             errhint("Drop the trigger.")));
+        const Moment since = end_statement();
         Ended ended = ended_atoms(trigger, of_tasks);
-        if (ended.n == 0) return;
+        ended.since = since;
+        if (ended.n == 0) {
+            // by OID, as below
+            if (has_ends_to_decide()) OidFunctionCall0(pg::function_of("pawl_saga", "_decide_ends"));
+            return;
+        }
         qsort(ended.atoms, static_cast<std::size_t>(ended.n), sizeof(Atom), by_flow_and_node);
         follow_up(ended);
     });

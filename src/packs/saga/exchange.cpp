@@ -4,6 +4,7 @@
 #include "packs/saga/exchange.hpp"
 
 #include "core/transient.hpp"
+#include "packs/saga/uncounted.hpp"
 #include "pg/row_trigger.hpp"
 #include "pg/spi.hpp"
 #include "pg/sqlstate.hpp"
@@ -58,6 +59,7 @@ public:
 
 private:
     void begin_starting(pg::Seen others, const Flows& locked) {
+        starting_.under_way = statements_under_way();
         starting_.locked = &locked;
         starting_.worker = asked_.processor;
         starting_.queue = asked_.queue;

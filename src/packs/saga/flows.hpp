@@ -9,9 +9,10 @@ namespace pawl::saga {
 struct Flow {
     pg_uuid_t id;
     pg_uuid_t definition;
-    bool open;    // RUNNING or SUSPENDING
-    bool begins;  // RUNNING and not broken: what is ready in it can be begun
-    bool began;   // set by what counts its nodes: something in it can be claimed now
+    bool open;             // RUNNING or SUSPENDING
+    bool begins;           // RUNNING and not broken: what is ready in it can be begun
+    bool began;            // set by what counts its nodes: something in it can be claimed now
+    bool changed = false;  // a trigger has changed it, or had it counted, before its atoms were counted
 };
 
 // Flows, in the order of their keys.

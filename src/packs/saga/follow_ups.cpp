@@ -71,18 +71,33 @@ public:
     // The outermost follow-up locks the flows, which another transaction may just be changing. A report that starts
     // tasks has locked its flows, and read them as they are until the first follow-up.
     void find_flows(bool outermost) {
-        if (starting_ != nullptr && starting_->locked != nullptr) {
-            flows_ = copied(*std::exchange(starting_->locked, nullptr));
+        const Flows* locked = starting_ == nullptr ? nullptr : std::exchange(starting_->locked, nullptr);
+        if (locked != nullptr && !has_any_changed(ended_.since)) {
+            flows_ = copied(*locked);
             return;
         }
         Datum* keys = of_atoms(ended_, [](const Atom& atom) { return UUIDPGetDatum(&atom.flow); });
         flows_ = read_flows(keys, ended_.n, outermost && starting_ == nullptr ? Rows::locked : Rows::read, plans_);
+        note_changes();
     }
 
     // All is counted before a node is examined, which can count its flow anew, or hold it.
     void count(Intent& intent) {
         pass(Way::forward, atoms_that(is_done), flows_, plans_, intent, ready_, starting_);
         pass(Way::backward, atoms_that(is_reverted), flows_, plans_, intent, ready_, starting_);
+    }
+
+    // Flows that a user's trigger changed before their atoms were counted, or meanwhile. What it had counted contains
+    // these atoms, and their flow may no longer be one that goes on.
+    void count_changed() {
+        note_changes();
+        auto* flows = static_cast<Datum*>(palloc(sizeof(Datum) * Max(flows_.n, 1)));
+        int n = 0;
+        for (int i = 0; i < flows_.n; ++i)
+            if (flows_.items[i].changed) flows[n++] = UUIDPGetDatum(&flows_.items[i].id);
+        if (n == 0) return;
+        if (starting_ != nullptr) starting_->decided = true;
+        OidFunctionCall1(pg::function_of("pawl_saga", "_count_anew"), pg::array_of(flows, n, UUIDOID));
     }
 
     void go_on() {
@@ -106,13 +121,23 @@ public:
             for (int i = 0; i < flows_.n; ++i) flows_.items[i].began = false;
     }
 
+    void leave_ends() {
+        for (int i = 0; i < flows_.n; ++i) leave_end(flows_.items[i].id);
+    }
+
     // Looks for flows in which nothing can be claimed and nothing is in progress. Those in which something is ready
     // after all are left to pawl_saga._finish.
     void find_ends() {
         auto* flows = static_cast<Datum*>(palloc(sizeof(Datum) * Max(flows_.n, 1)));
         int n = 0;
-        for (int i = 0; i < flows_.n; ++i)
-            if (!flows_.items[i].began) flows[n++] = UUIDPGetDatum(&flows_.items[i].id);
+        for (int i = 0; i < flows_.n; ++i) {
+            const Flow& flow = flows_.items[i];
+            const bool left = take_end(flow.id);
+            if (is_uncounted(flow.id))
+                leave_end(flow.id);
+            else if (!flow.began || flow.changed || left)
+                flows[n++] = UUIDPGetDatum(&flow.id);
+        }
         if (n == 0) return;
         Parameters parameters = {};
         parameters.add_column(UUIDOID, flows, n);
@@ -142,8 +167,9 @@ public:
         run_planned(plans_, end_flows, ends_.n, parameters);
     }
 
+    // And flows whose ends other follow-ups have left, also of what follows from the ends of these.
     void finish_others() {
-        if (left_.n > 0)
+        if (left_.n > 0 || has_left_ends())
             OidFunctionCall1(pg::function_of("pawl_saga", "_finish"), pg::array_of(left_.flows, left_.n, UUIDOID));
     }
 
@@ -154,6 +180,11 @@ private:
         Datum* outcomes;
         int n;
     };
+
+    void note_changes() {
+        if (!has_any_changed(ended_.since)) return;
+        for (int i = 0; i < flows_.n; ++i) flows_.items[i].changed |= has_changed(flows_.items[i].id, ended_.since);
+    }
 
     template <typename Condition>
     bool any(Condition condition) const {
@@ -169,7 +200,7 @@ private:
         for (int i = 0; i < ended_.n; ++i) {
             const Atom& atom = ended_.atoms[i];
             Flow* flow = flows_.find(atom.flow);
-            if (flow != nullptr && flow->open && condition(atom)) nodes.add({flow, atom.node});
+            if (flow != nullptr && flow->open && !flow->changed && condition(atom)) nodes.add({flow, atom.node});
         }
         return nodes;
     }
@@ -208,7 +239,7 @@ PAWL_FUNCTION(pawl_saga_follow_up) {
     const bool outermost = begin_following(concerns_several_flows(ended));
     const Oid table = pg::call([] { return get_relname_relid("tasks", get_namespace_oid("pawl_saga", false)); });
     const Target tasks = open_target(table, "state");
-    Starting* starting = outermost ? take_starting() : nullptr;
+    Starting* starting = outermost ? take_starting(statements_under_way()) : nullptr;
     FollowUp follow_up(ended, *tasks.binding, starting);
     {
         Intent intent = {};
@@ -221,8 +252,12 @@ PAWL_FUNCTION(pawl_saga_follow_up) {
         });
     }
     pg::call([&] {
+        follow_up.count_changed();
         follow_up.go_on();
-        if (outermost) follow_up.find_ends();
+        if (outermost)
+            follow_up.find_ends();
+        else
+            follow_up.leave_ends();
     });
     if (follow_up.has_ends()) {
         Intent intent = {};
@@ -231,7 +266,7 @@ PAWL_FUNCTION(pawl_saga_follow_up) {
         pg::call([&] { follow_up.end(intent); });
     }
     pg::call([&] {
-        follow_up.finish_others();
+        if (outermost) follow_up.finish_others();
         SPI_finish();
         close_target(tasks);
     });

@@ -1,7 +1,7 @@
 // Constants and types. The atoms that a statement brought to an end, and where what follows from it is found.
 #pragma once
 
-#include "pg/postgres.hpp"
+#include "packs/saga/uncounted.hpp"
 
 namespace pawl::saga {
 
@@ -21,6 +21,7 @@ struct Ended {
     int n;
     int room;
     bool tasks;    // else retries
+    Moment since;  // when their statement began
     bool by_duty;  // a failure among them is no report of its worker: a duty recorded it
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "pg/arguments.hpp"
+#include "pg/spi.hpp"
 
 namespace pawl {
 
@@ -63,6 +64,49 @@ bool begin_following(bool leave_questions) {
 void end_following() noexcept {
     following.outermost = InvalidSubTransactionId;
     following.leaves_questions = false;
+}
+
+void leave_end(const pg_uuid_t& flow) {
+    watch_transactions();
+    if (!following.ends.has(flow)) following.ends.add(flow);
+}
+
+bool take_end(const pg_uuid_t& flow) noexcept {
+    if (following.ends.n == 0 || !following.ends.has(flow)) return false;
+    following.ends.remove(flow);
+    return true;
+}
+
+bool has_left_ends() noexcept {
+    return following.ends.n > 0;
+}
+
+bool has_ends_to_decide() noexcept {
+    return has_left_ends() && following.outermost == InvalidSubTransactionId;
+}
+
+// pawl_saga._leave_end(flow)
+PAWL_FUNCTION(pawl_saga_leave_end) {
+    pg::require(fcinfo, 0, "flow");
+    pg::call([&] { leave_end(*PG_GETARG_UUID_P(0)); });
+    return static_cast<Datum>(0);
+}
+
+// pawl_saga._take_ends(): not those of flows with uncounted state changes.
+PAWL_FUNCTION(pawl_saga_take_ends) {
+    return pg::call([&] {
+        auto* taken = static_cast<pg_uuid_t*>(palloc(sizeof(pg_uuid_t) * Max(following.ends.n, 1)));
+        auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * Max(following.ends.n, 1)));
+        int n = 0;
+        for (int i = 0; i < following.ends.n; ++i) {
+            if (saga::is_uncounted(following.ends.items[i])) continue;
+            taken[n] = following.ends.items[i];
+            values[n] = UUIDPGetDatum(&taken[n]);
+            ++n;
+        }
+        for (int i = 0; i < n; ++i) following.ends.remove(taken[i]);
+        return pg::array_of(values, n, UUIDOID);
+    });
 }
 
 // pawl_saga._follow(leave_questions). Only the owner may call it: its follow-ups are SECURITY DEFINER.

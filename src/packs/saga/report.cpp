@@ -1,10 +1,12 @@
 // May throw and may ereport: pawl_saga.report, which records what workers say of their tasks.
 #include <algorithm>
 
+#include "core/transient.hpp"
 #include "packs/saga/exchange.hpp"
 #include "packs/saga/flows.hpp"
 #include "pg/spi.hpp"
 #include "pg/sqlstate.hpp"
+#include "work/trial.hpp"
 
 namespace pawl::saga {
 
@@ -51,8 +53,10 @@ constexpr RowsStatement find_verdicts = {VERDICTS("$1", "$2", "$3", "$4", "$7"),
                                          VERDICTS("ARRAY[$1]", "ARRAY[$2]", "ARRAY[$3]", "ARRAY[$4]", "ARRAY[$7]")};
 #undef VERDICTS
 
-constexpr const char* record_flows =
-    "SELECT r.flow_uuid, r.node, r.ok, r.state, r.problem FROM pawl_saga._report_flows($1, $2) r";
+#define APART(function) "SELECT r.flow_uuid, r.node, r.ok, r.state, r.problem FROM pawl_saga." function "($1, $2) r"
+constexpr const char* record_flows = APART("_report_flows");
+constexpr const char* record_tasks = APART("_report_apart");
+#undef APART
 
 constexpr int answer_columns = 5;
 constexpr int most_columns = 15;  // of pawl_saga.report_and_claim
@@ -201,27 +205,38 @@ private:
     Intent& intent_;
 };
 
-void record(FunctionCallInfo fcinfo, Elements& elements, text* worker) {
+// Whether it was done: several elements are tried in a subtransaction. Raises transient errors.
+bool record(FunctionCallInfo fcinfo, Elements& elements, text* worker, bool tried) {
     const Target tasks = open_tasks();
     Intent intent = {};
     intent.root = tasks.binding->root;
     intent.column = NameStr(tasks.binding->column);
     intent.any_token = true;
     const IntentScope scope(intent);
-    pg::call([&] {
+    return pg::call([&] {
         auto* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
         SPI_connect();
-        lock_flows(*tasks.binding, elements);
-        record_elements(*tasks.binding, worker, intent, elements);
-        for (int i = 0; i < elements.n; ++i)
+        auto all = [&] {
+            lock_flows(*tasks.binding, elements);
+            record_elements(*tasks.binding, worker, intent, elements);
+        };
+        ErrorData* error = nullptr;
+        if (tried)
+            error = try_alone(all);
+        else
+            all();
+        // the error is in memory that SPI_finish frees
+        if (error != nullptr && core::is_transient(unpack_sql_state(error->sqlerrcode))) ReThrowError(error);
+        for (int i = 0; error == nullptr && i < elements.n; ++i)
             if (elements.items[i].problem == nullptr) answer(result, elements.items[i]);
         SPI_finish();
         close_target(tasks);
+        return error == nullptr;
     });
 }
 
-// What follows from the report of one flow must not keep the results of others: with subtransactions, in SQL.
-void record_apart(FunctionCallInfo fcinfo, const Elements& elements, text* worker) {
+// What follows from one element must not keep the others from being recorded: with subtransactions, in SQL.
+void record_apart(FunctionCallInfo fcinfo, const char* statement, const Elements& elements, text* worker) {
     const Target tasks = open_tasks();
     pg::call([&] {
         auto* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
@@ -229,7 +244,7 @@ void record_apart(FunctionCallInfo fcinfo, const Elements& elements, text* worke
         Parameters parameters = {};
         parameters.add(JSONBOID, sound_elements(elements));
         parameters.add(TEXTOID, PointerGetDatum(worker));
-        run_planned(*tasks.binding, record_flows, parameters, Order::sorted);
+        run_planned(*tasks.binding, statement, parameters, Order::sorted);
         for (uint64 i = 0; i < SPI_processed; ++i) {
             Datum values[answer_columns];
             bool nulls[answer_columns];
@@ -285,9 +300,9 @@ void report(FunctionCallInfo fcinfo, Elements& elements, text* worker) {
             if (elements.items[i].problem != nullptr) answer(result, elements.items[i]);
     });
     if (concern_several_flows(elements))
-        record_apart(fcinfo, elements, worker);
-    else if (elements.sound > 0)
-        record(fcinfo, elements, worker);
+        record_apart(fcinfo, record_flows, elements, worker);
+    else if (elements.sound > 0 && !record(fcinfo, elements, worker, elements.sound > 1))
+        record_apart(fcinfo, record_tasks, elements, worker);
 }
 
 // pawl_saga._report(results, worker): sound elements.
@@ -295,7 +310,7 @@ PAWL_FUNCTION(pawl_saga_report_flow) {
     Elements elements = elements_argument(fcinfo);
     text* worker = pg::text_argument(fcinfo, 1);
     pg::call([&] { pg::materialize(fcinfo, MAT_SRF_USE_EXPECTED_DESC); });
-    record(fcinfo, elements, worker);
+    record(fcinfo, elements, worker, false);
     return static_cast<Datum>(0);
 }
 

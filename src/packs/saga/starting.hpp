@@ -22,6 +22,7 @@ struct Starting {
     MemoryContext memory;   // of the rows
     HeapTuple* rows;        // of pawl_saga.tasks, begun; there is place for as many as the worker takes
     int n;
+    int under_way;        // statements that update atoms, as the report began
     const Flows* locked;  // as they were before the report; null: something has followed from it since
     bool missed;          // other tasks became claimable
     bool decided;         // tasks may have become claimable in any way, also to be reverted
@@ -30,6 +31,8 @@ struct Starting {
 // The note is a variable of the backend and not a setting, which any session could set. Taking it removes it, so that
 // one follow-up alone starts tasks, and not one of a function that this calls. Null: nothing is noted.
 Starting* take_starting() noexcept;
+// The same, and nothing is taken if the follow-up is one of another statement than the report's.
+Starting* take_starting(int under_way) noexcept;
 void note_starting(Starting* starting) noexcept;
 
 // While it lives, a note can be made; what was noted before comes back.

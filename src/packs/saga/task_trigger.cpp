@@ -1,6 +1,7 @@
 // May throw and may ereport: the trigger of updates of tasks. It sets what a task remembers of the
 // state that it enters, decides which checks a row needs and calls their PL/pgSQL functions.
 #include "guard/path.hpp"
+#include "packs/saga/uncounted.hpp"
 #include "pg/row_trigger.hpp"
 
 namespace pawl {
@@ -25,15 +26,21 @@ enum class TaskColumn {
     timeout,
     revert_timeout,
     losses,
-    max_losses
+    max_losses,
+    flow,
+    intention,
+    blockers,
+    revert_again
 };
-constexpr int columns_read = 18;
-pg::Table<columns_read> tasks = {"pawl_saga",
-                                 "tasks",
-                                 {"state", "worker", "queue", "result", "failure", "revert_result", "revert_failure",
-                                  "progress", "progress_details", "due_at", "lease_until", "started_at", "timeout_at",
-                                  "wait_until", "timeout", "revert_timeout", "losses", "max_losses"},
-                                 {}};
+constexpr int columns_read = 22;
+pg::Table<columns_read> tasks = {
+    "pawl_saga",
+    "tasks",
+    {"state",       "worker",           "queue",  "result",      "failure",    "revert_result", "revert_failure",
+     "progress",    "progress_details", "due_at", "lease_until", "started_at", "timeout_at",    "wait_until",
+     "timeout",     "revert_timeout",   "losses", "max_losses",  "flow_uuid",  "intention",     "blockers",
+     "revert_again"},
+    {}};
 
 using TaskUpdate = pg::Update<TaskColumn, columns_read>;
 
@@ -62,6 +69,7 @@ public:
 
     HeapTuple row(HeapTuple row, TupleDesc descriptor) {
         clear(TaskColumn::wait_until);
+        if (DatumGetBool(task_.value(TaskColumn::revert_again))) set(TaskColumn::revert_again, BoolGetDatum(false));
         if (task_.is("RUNNING")) {
             begin(TaskColumn::timeout);
             clear(TaskColumn::progress, TaskColumn::details);
@@ -74,11 +82,26 @@ public:
         return changes_.made_in(row, descriptor);
     }
 
+    // Its state stays. A wait ends with the attempt that it belongs to, and another worker has the whole time.
+    HeapTuple staying(HeapTuple row, TupleDesc descriptor) {
+        if (task_.changes(TaskColumn::intention) || DatumGetInt32(task_.value(TaskColumn::blockers)) > 0)
+            clear(TaskColumn::wait_until);
+        if (!task_.had(TaskColumn::worker) && task_.has(TaskColumn::worker)) {
+            if (task_.is("RUNNING")) limit(TaskColumn::timeout, GetCurrentTimestamp());
+            if (task_.is("REVERTING")) limit(TaskColumn::revert_timeout, GetCurrentTimestamp());
+        }
+        return changes_.made_in(row, descriptor);
+    }
+
 private:
     void begin(TaskColumn timeout) {
         const TimestampTz now = GetCurrentTimestamp();
         set(TaskColumn::started_at, TimestampTzGetDatum(now));
         set(TaskColumn::losses, Int32GetDatum(0));
+        limit(timeout, now);
+    }
+
+    void limit(TaskColumn timeout, TimestampTz now) {
         if (task_.has(timeout))
             set(TaskColumn::timeout_at,
                 DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(now), task_.value(timeout)));
@@ -127,13 +150,16 @@ HeapTuple check_task(const TaskUpdate& task, HeapTuple row, TupleDesc descriptor
     if (is_work_of_sql(task) && !pg::answer_of("pawl_saga", "_runs_sql")) task.fire("_sql_task_by_sql");
     if (task.changes_state()) {
         if (task.is("IGNORE") || task.is("PENDING")) task.fire("_task_kept");
+        if (!task.is("PENDING") && !task.is("RUNNING") && !task.is("REVERTING"))
+            saga::note_end(*DatumGetUUIDP(task.value(TaskColumn::flow)));
         return Entering(task).row(row, descriptor);
     }
     if (task.changes_any(TaskColumn::result, TaskColumn::failure, TaskColumn::revert_result, TaskColumn::revert_failure,
                          TaskColumn::progress, TaskColumn::details))
         task.fire("_task_kept");
     // a statement that leads a task back to its state says that a worker was lost
-    return task.sets(TaskColumn::state) && task.had(TaskColumn::worker) ? task.fire("_worker_lost") : row;
+    if (task.sets(TaskColumn::state) && task.had(TaskColumn::worker)) return task.fire("_worker_lost");
+    return Entering(task).staying(row, descriptor);
 }
 
 }  // namespace
