@@ -60,21 +60,31 @@ BEGIN
         FROM unnest(keys) u(key) ON CONFLICT DO NOTHING;
     checked := pawl_bulk._check_signals(operation, keys, attempts);
     now_at := clock_timestamp();
+    -- keys and records are looked up one by one and written by their places: a plan that was made before the tables
+    -- were analyzed would read the whole operation for each
     WITH early AS (
         UPDATE pawl_bulk.signal_keys k SET early_result = u.result, early_message = u.message, early_attempt = u.attempt
-          FROM unnest(keys, results, messages, attempts, checked.answers) u(key, result, message, attempt, answer)
-         WHERE u.answer = 'early' AND k.operation = _apply_signals.operation AND k.key = u.key
-             AND k.early_result IS NULL
+          FROM (SELECT l.place, g.result, g.message, g.attempt
+                  FROM unnest(keys, results, messages, attempts, checked.answers) g(key, result, message, attempt,
+                      answer)
+                 CROSS JOIN LATERAL (SELECT x.ctid AS place FROM pawl_bulk.signal_keys x
+                     WHERE x.operation = _apply_signals.operation AND x.key = g.key OFFSET 0) l
+                 WHERE g.answer = 'early' OFFSET 0) u
+         WHERE k.ctid = u.place AND k.early_result IS NULL
         RETURNING k.key)
     SELECT array_agg(e.key) INTO kept FROM early e;
     UPDATE pawl_bulk.records r
        SET state = CASE u.result WHEN 'complete' THEN 'Completed' ELSE 'Failed' END,
        error_type = CASE u.result WHEN 'fail' THEN 'SignalFailure' END,
            error_message = CASE u.result WHEN 'fail' THEN u.message END, completed_at = now_at
-      FROM unnest(checked.numbers, checked.steps, checked.answers, results, messages) u(row_number, step_index, answer,
-          result, message)
-     WHERE u.answer = 'applied' AND r.operation = _apply_signals.operation AND r.row_number = u.row_number
-         AND r.step_index = u.step_index AND r.state = 'WaitingForCompletion';
+      FROM (SELECT l.place, g.result, g.message
+              FROM unnest(checked.numbers, checked.steps, checked.answers, results, messages) g(row_number, step_index,
+                  answer, result, message)
+             CROSS JOIN LATERAL (SELECT x.ctid AS place FROM pawl_bulk.records x
+                 WHERE x.operation = _apply_signals.operation AND x.row_number = g.row_number
+                   AND x.step_index = g.step_index OFFSET 0) l
+             WHERE g.answer = 'applied' OFFSET 0) u
+     WHERE r.ctid = u.place AND r.state = 'WaitingForCompletion';
     RETURN ARRAY(SELECT CASE WHEN u.answer = 'early'
         AND (u.key IN (SELECT unnest(kept))) IS NOT TRUE THEN 'duplicate' ELSE u.answer END
                    FROM unnest(keys, checked.answers) u(key, answer));

@@ -26,8 +26,8 @@ AS $function$
                              WHEN length(v.said) < v.shortest OR length(v.said) > v.longest THEN 'length'
                              WHEN v.said !~ v.pattern THEN 'pattern'
                              WHEN v.list IS NOT NULL AND v.said IS NOT NULL AND NOT EXISTS (SELECT
-                                 FROM jsonb_array_elements(v.list) e(value) WHERE e.value IN (to_jsonb(v.said), v.given))
-                                 THEN 'enum'
+                                      FROM jsonb_array_elements(v.list) e(listed)
+                                     WHERE e.listed = to_jsonb(v.said) OR e.listed = v.given) THEN 'enum'
                              WHEN (v.least IS NOT NULL OR v.most IS NOT NULL) AND NOT v.is_number THEN 'number'
                              WHEN v.least IS NOT NULL AND v.said::numeric < v.least OR v.most IS NOT NULL
                   AND v.said::numeric > v.most THEN 'range' END AS code
@@ -37,7 +37,9 @@ AS $function$
                       AND length(u.data ->> p.field) <= 1000 END AS is_number
                       FROM (SELECT e.key AS field, e.value ->> 'type' AS type,
                           (e.value ->> 'minLength')::integer AS shortest, (e.value ->> 'maxLength')::integer AS longest,
-                                   e.value ->> 'pattern' AS pattern, e.value -> 'enum' AS list,
+                                   e.value ->> 'pattern' AS pattern,
+                                   CASE WHEN jsonb_typeof(e.value -> 'enum') <> 'array'
+                                       THEN jsonb_build_array(e.value -> 'enum') ELSE e.value -> 'enum' END AS list,
                                    (e.value ->> 'minimum')::numeric AS least, (e.value ->> 'maximum')::numeric AS most
                               FROM jsonb_each(coalesce(schema -> 'properties', '{}')) e OFFSET 0) p
                      CROSS JOIN unnest(numbers, datas) u(n, data)

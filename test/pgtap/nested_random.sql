@@ -97,12 +97,12 @@ select pawl.enforce('r', 'state', 'm', key => '{id}'),
     pawl.enforce('r', 'other', 'o', key => '{id}'), pawl.enable_log('r', 'other'),
     pawl.enable_queue('r', 'state', owner => 'owner', lease => 'lease', token => 'token'),
     pawl.enable_timers('r', 'state', due => 'due') \g /dev/null
+insert into r (id, part) select g, 1 + g % 3 from generate_series(1, 8) g;
 create trigger a_before before update on r for each row execute function trigger_changes();
 create trigger a_arrives before insert on r3 for each row execute function trigger_changes();
 create trigger z_after after insert or update or delete on r for each row execute function trigger_changes();
 create constraint trigger z_deferred after update on r deferrable initially deferred
     for each row execute function trigger_changes();
-insert into r (id, part) select g, 1 + g % 3 from generate_series(1, 8) g;
 
 create table outcomes (sqlstate text, message text);
 create procedure some_changes(n int) language plpgsql as $$ begin
