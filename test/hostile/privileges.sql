@@ -122,7 +122,7 @@ select is_empty($$select * from named n
                 and n.signature ~ '_(by_sql|task_entered|task_kept|worker_lost)\('
             or p.prosrc in ('pawl_bulk_record_written', 'pawl_bulk_records_written', 'pawl_bulk_work_written')
                 and n.signature
-                    ~ '_(record_by_sql|record_entered|work_by_sql|work_taken|records_(rest|reset|wait))\('))$$,
+                    ~ '_(records?_by_sql|record_entered|work_by_sql|work_taken|records_(rest|reset|wait))\('))$$,
                 'the tables that it names have such a trigger');
 select is_empty($$select t.tgrelid::regclass, t.tgname from pg_trigger t
     join function f on f.oid = t.tgfoid and f.language = 'plpgsql' and f.returns = 'trigger'

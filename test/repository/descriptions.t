@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A failing line of a test says what is wrong: descriptions in test/pgtap and test/tap have at least three words. Those
-that begin with a variable say it in the variable."""
+that begin with a variable say it in the variable. And no two tests that run beside each other have one name."""
 import pathlib
 import re
 
@@ -59,7 +59,11 @@ examples = [
     ("select throws_ok($$select f('a', 'b')$$, '22023', null, 'nor that');", True),
     ("is(ask('GET', '/readyz')->{status}, 200, 'and ready');", False),
 ]
+# those of the shared server have a database by their name
+names = [path.stem for folder in ('pgtap', 'hostile') for path in (TOP / 'test' / folder).glob('*.*')]
+twice = sorted({name for name in names if names.count(name) > 1})
 checks = [
+    ('no two tests of the shared server have one name', twice),
     ('assertions are found', [] if count > 3000 else [f'only {count}']),
     ('every description has at least three words', found),
     ('a terse one is found in SQL and in Perl', [text for text, is_sql in examples if not list(terse(text, is_sql))]),
