@@ -22,6 +22,9 @@ BEGIN
         IF pg_try_advisory_lock(locks, slot) THEN
             IF consumer IS NULL THEN
                 consumer := 'pawl_api:' || slot;
+                -- any role can create consumers, also under this name
+                DELETE FROM pawl.consumer c WHERE c.consumer = _open_feed.consumer
+                    AND (c.owner <> current_user OR c.relations IS NOT NULL);
                 IF NOT EXISTS (SELECT FROM pawl.consumer c WHERE c.consumer = _open_feed.consumer) THEN
                     PERFORM pawl.create_consumer(consumer);
                 END IF;

@@ -162,6 +162,15 @@ select results_eq($$select queue, claimable, owned from pawl.queue_depth$$, $$va
     'row-level security hides what it hides');
 reset role;
 
+-- A row without a finite time hides none of the others.
+set session_replication_role = replica;
+update jobs set created_at = '-infinity' where id = 1;
+update jobs set due = '-infinity' where id = 4;
+reset session_replication_role;
+select is((select count(*) from pawl.queue_depth where relation = 'jobs'::regclass and oldest is null) > 0, true,
+    'of a row that waits since -infinity no time is shown');
+select is((select lag from pawl.timers where relation = 'jobs'::regclass), null, 'nor of a timer due since -infinity');
+
 -- A table that is broken is left to pawl.health().
 alter event trigger pawl_gone disable;
 alter event trigger pawl_follow disable;

@@ -141,6 +141,8 @@ BEGIN
         roots := roots || root;
     END LOOP;
     PERFORM pawl._check_readable(roots, reader);
+    -- nothing is pruned until this transaction ends: a session that prunes does not see the new consumer before
+    PERFORM FROM pawl.outbox_slot FOR KEY SHARE;
     INSERT INTO pawl.consumer (consumer, owner, relations, seen)
     VALUES (name, (SELECT r.rolname FROM pg_roles r WHERE r.oid = reader), roots,
             CASE start WHEN 'now' THEN pawl._snapshot() ELSE '1:1:' END);
@@ -294,7 +296,7 @@ BEGIN
     PERFORM pawl._check_isolation('pawl.prune_events');
     SELECT s.current INTO writing FROM pawl.outbox_slot s FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
-        RETURN 0;  -- another session is pruning
+        RETURN 0;  -- another session prunes, or creates a consumer
     END IF;
     next := writing % 3 + 1;
     FOREACH slot IN ARRAY ARRAY[next, next % 3 + 1] LOOP

@@ -190,7 +190,8 @@ BEGIN
                  GROUP BY q.queue)
             SELECT bound.relation, bound.state_column, c.queue, c.n, c.due_later, c.owned,
                    c.n >= pawl._count_cap() OR coalesce((SELECT bool_or(o.is_capped) FROM other o), false),
-                   clock_timestamp() - c.since, c.rests OR EXISTS (SELECT FROM resting r WHERE r.queue IS NULL)
+                   CASE WHEN isfinite(c.since) THEN clock_timestamp() - c.since END,
+                   c.rests OR EXISTS (SELECT FROM resting r WHERE r.queue IS NULL)
               FROM counted c
              WHERE c.n + c.due_later + c.owned > 0 OR c.rests OR bound.queue_column IS NULL
              ORDER BY c.queue COLLATE "C";
@@ -270,7 +271,8 @@ AS $function$
 BEGIN
     RETURN format(
         'SELECT $1, $2, c.n, c.n >= %1$s, (SELECT t.%2$I FROM %3$s t WHERE t.%2$I > $3 ORDER BY t.%2$I LIMIT 1), '
-        '$3 - (SELECT t.%2$I FROM %3$s t WHERE t.%2$I <= $3 ORDER BY t.%2$I LIMIT 1) '
+        '(SELECT CASE WHEN isfinite(f.due) THEN $3 - f.due END '
+        'FROM (SELECT t.%2$I AS due FROM %3$s t WHERE t.%2$I <= $3 ORDER BY t.%2$I LIMIT 1) f) '
         'FROM (SELECT count(*) AS n FROM (SELECT FROM %3$s t WHERE t.%2$I <= $3 ORDER BY t.%2$I LIMIT %1$s) t) c',
         pawl._count_cap(), bound.due_column, bound.relation);
 END
