@@ -7,8 +7,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 RETURN pg_catalog.hashtextextended('pawl_bulk' || operation::text, 0);
 COMMENT ON FUNCTION pawl_bulk._lock_key(uuid) IS 'internal: the advisory lock of an operation';
 
--- A session that returns work locks it in shared mode; one that pauses or resumes the operation waits for these. Not
--- _lock_key: such a session has locked work already, which a session that cancels waits for.
+-- A session that returns work locks it in shared mode, if it does not get _lock_key at once; one that pauses or resumes
+-- the operation waits for these. It does not wait for _lock_key: it has locked work already, which a session that
+-- cancels waits for.
 CREATE FUNCTION pawl_bulk._pause_key(operation uuid) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 RETURN pg_catalog.hashtextextended('pawl_bulk pause' || operation::text, 0);
@@ -50,8 +51,10 @@ AS $function$
 #variable_conflict use_variable
 BEGIN
     PERFORM pawl_bulk._lock_rows(operations);
+    -- the other lock if it is free: such a session may report next, which needs it
     PERFORM pg_advisory_xact_lock_shared(pawl_bulk._pause_key(u.operation))
-       FROM (SELECT DISTINCT o AS operation FROM unnest(operations) o ORDER BY o) u;
+       FROM (SELECT DISTINCT o AS operation FROM unnest(operations) o ORDER BY o) u
+      WHERE NOT pg_try_advisory_xact_lock_shared(pawl_bulk._lock_key(u.operation));
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._hold_pauses(uuid[]) IS

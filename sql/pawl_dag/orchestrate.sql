@@ -16,7 +16,7 @@ COMMENT ON TABLE pawl_dag.troubles IS
 'goes when the task goes on';
 COMMENT ON COLUMN pawl_dag.troubles.again_at IS
 'not before this time: 1 s, 2 s, 4 s ... at most a minute after the error; where another session has locked steps, at '
-'once, then after 100 ms, 200 ms ... at most 10 s';
+'once, then after 100 ms, 200 ms ... at most 1 s';
 SELECT pg_catalog.pg_extension_config_dump('pawl_dag.troubles', '');
 
 CREATE FUNCTION pawl_dag._turning_apart() RETURNS boolean
@@ -46,13 +46,13 @@ SET enable_seqscan = off
 SET jit = off
 AS $function$
     INSERT INTO pawl_dag.troubles AS t (task_uuid, again_at, sqlstate, message)
-    SELECT x.task_uuid, clock_timestamp(), '55P03', 'another session has locked steps of the task'
+    SELECT x.task_uuid, clock_timestamp(), '55P03', 'steps of the task could not be taken: another session may have locked them'
       FROM pawl_dag.tasks x WHERE pawl_dag._orchestrating() AND (x.task_uuid = ANY (ready)
           OR x.task_uuid = ANY (ARRAY(SELECT s.task_uuid FROM pawl_dag.steps s WHERE s.task_uuid = ANY (reported)
               AND (s.state = 'enqueued_for_orchestration' OR s.state = 'enqueued_as_error_for_orchestration'))))
     ON CONFLICT ON CONSTRAINT troubles_pkey DO UPDATE SET failures = least(t.failures + 1, 1000),
         sqlstate = excluded.sqlstate, message = excluded.message,
-        again_at = clock_timestamp() + least(interval '100 ms' * power(2, least(t.failures - 1, 7)), interval '10 s')
+        again_at = clock_timestamp() + least(interval '100 ms' * power(2, least(t.failures - 1, 7)), interval '1 s')
 $function$;
 COMMENT ON FUNCTION pawl_dag._wait_for_locks(uuid[], uuid[]) IS
 'internal: sets tasks aside whose steps a turn had to skip: those that are ready, and results that are still unread';

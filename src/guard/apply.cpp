@@ -163,7 +163,10 @@ void apply_update(const Write& write, When when, const HandoverKey& key, Managed
     const bool is_left = keeps && take_decision(write, key, &states, &decided);
     let_enter(binding, &states);
     if (states.stays) {
-        if (is_recorded(binding)) note_other_write(write.before_of, write.before.slot, write.before.tuple);
+        if (is_recorded(binding)) {
+            note_other_write(write.before_of, write.before.slot, write.before.tuple);
+            if (when == When::after) note_no_change(binding, write.after.slot, write.after.tuple);
+        }
         if (managed_update != nullptr && !loses_stray_owner(binding, states.to, write.before, write.after))
             set_without_transition(binding, states.to, statement_of(*managed_update, write.before, write.after),
                                    write.intent, &managed_update->changes);
@@ -197,14 +200,6 @@ void apply_update(const Write& write, When when, const HandoverKey& key, Managed
     if (!has_effects(binding, *path)) path->n = 0;
 }
 
-void run_effects_of(Oid relation, Binding& binding, const Binding& before_of, const Path& path, const Row& before,
-                    const Row& after) {
-    Transitions transitions;
-    transitions.n = path.n;
-    for (int i = 0; i < path.n; ++i) transitions.transitions[i] = path.steps[i].transition;
-    run_effects_of(relation, binding, before_of, transitions, before, after);
-}
-
 }  // namespace
 
 void apply_update_before(Member* member, const Row& before, const Row& after, ManagedUpdate* managed_update) {
@@ -227,7 +222,7 @@ void apply_update_after(Member* member, const Row& before, const Row& after) {
         Path path;
         apply_update(write_of(*member, binding, binding, before, after), When::after,
                      handover_key(member, i, before.tuple), nullptr, &path);
-        run_effects_of(member->relid, binding, binding, path, before, after);
+        run_effects_of(member->relid, binding, binding, transitions_of(path), before, after);
     }
 }
 
@@ -321,7 +316,7 @@ void apply_partition_move(Member* from, const Row& before, Member* to, const Row
             Path path;
             apply_update(write_of(*to, binding, before_of, before, after), When::after,
                          handover_key(from, j, before.tuple), nullptr, &path);
-            run_effects_of(to->relid, binding, before_of, path, before, after);
+            run_effects_of(to->relid, binding, before_of, transitions_of(path), before, after);
         }
     }
 }

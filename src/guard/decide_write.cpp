@@ -106,10 +106,9 @@ void require_as_decided(const Write& write, const Decided& decided, const States
     if (!has_guards(binding, path)) return;
     const Fingerprint stored = fingerprint_of(write.member, binding, write.after.slot, nullptr, true);
     if (stored.others == decided.fingerprint.others) return;
-    // the rows between several transitions cannot be made again
-    if (path.n > 1) reject_rewritten(write, "a trigger changed the row after its transitions were decided");
-    const char* guard;
-    if (guards_allow(binding, last, versions_of(write.before, write.before_of, write.after, binding), &guard)) return;
+    const char* guard =
+        guard_against(write.member.relid, binding, write.before_of, transitions_of(path), write.before, write.after);
+    if (guard == nullptr) return;
     raise(write.before_of,
           rejected_by_guard(write.before_of, write.before.slot, states.from_text, states.to_text, guard));
 }

@@ -50,8 +50,7 @@ HandoverKey handover_key(const Member* member, int binding, HeapTuple version) {
 void leave_effects(const HandoverKey& key, const Path& path) {
     if (pending == nullptr) pending = make_table("pawl effects", sizeof(PendingEffects));
     auto* effects = static_cast<PendingEffects*>(hash_search(pending, &key, HASH_ENTER, nullptr));
-    effects->transitions.n = path.n;
-    for (int i = 0; i < path.n; ++i) effects->transitions.transitions[i] = path.steps[i].transition;
+    effects->transitions = transitions_of(path);
 }
 
 // Effects that a rolled-back statement left for this version must not run.

@@ -28,24 +28,7 @@ struct Transitions {
     int transitions[max_listed_events];
 };
 
-// The events that apply to a row of this binding, changed by the current statement: those of the function that runs it,
-// else those of the setting pawl.events. Null: none, or the machine knows none of them. Raises PW008 if it knows some
-// of them only.
-const EventList* events_for(const Binding& binding, const Intent* intent);
-
-// Whether the current statement takes rows of the table through several transitions: it lists events, and a machine of
-// the table knows them. May throw.
-bool takes_list(Relation relation, Asking asking);
-
-// Raises that rows of the table take one transition at a time.
-[[noreturn]] void reject_list(Relation relation);
-
-// For row triggers that look at the states before and after a statement, as if it took one transition: raises if it
-// takes several.
-void require_one_transition(Relation relation);
-
-// Whether the events can lead a row from a state back to it, whatever guards say.
-bool may_lead_back(const Binding& binding, core::StateId state, const EventList& events);
+Transitions transitions_of(const Path& path);
 
 // An update to decide.
 struct Walk {
@@ -65,6 +48,11 @@ struct Walk {
 // them. The caller must be the owner wherever one is needed; the fencing token that it shows is compared once. Returns
 // the rejection of the first transition that is not allowed, which names the event; null: *path is complete.
 const Rejection* walk(const Walk& asked, Path* path);
+
+// Asks the guards of the transitions of a path again, for rows that are made of the stored one. Null: all return true;
+// else the guard that does not.
+const char* guard_against(Oid relation, Binding& binding, const Binding& before_of, const Transitions& path,
+                          const Row& before, const Row& after);
 
 // Runs the effects of the transitions of a path, in their order.
 void run_effects_of(Oid relation, Binding& binding, const Binding& before_of, const Transitions& path,

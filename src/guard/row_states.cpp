@@ -1,7 +1,7 @@
 // May ereport; owns nothing. See row_states.hpp.
 #include "guard/row_states.hpp"
 
-#include "guard/path.hpp"
+#include "guard/listed_events.hpp"
 
 namespace pawl {
 

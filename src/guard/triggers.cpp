@@ -3,6 +3,7 @@
 #include "catalog/generated.hpp"
 #include "guard/apply.hpp"
 #include "guard/handover.hpp"
+#include "guard/listed_events.hpp"
 #include "guard/partition_moves.hpp"
 #include "log/write_access.hpp"
 #include "log/writer.hpp"

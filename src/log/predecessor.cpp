@@ -15,6 +15,7 @@ struct Request {
     Request* outer;
     Oid log;
     uint32 hash;  // of the key
+    CommandId command;
     SubTransactionId subtransaction;
 };
 
@@ -32,7 +33,8 @@ struct Known {
     CommandId written;  // its state change is in the log; invalid: none
 };
 
-HTAB* known = nullptr;  // in the transaction's memory
+HTAB* known = nullptr;             // in the transaction's memory
+constexpr int most_known = 65536;  // of rows that were written without a state change: others only make some wait
 
 Subject subject_of(const Binding& binding, uint32 hash) {
     return {OidIsValid(binding.log.table) ? binding.log.table : binding.root, hash};
@@ -65,13 +67,16 @@ bool is_new(HeapTupleHeader version) {
 
 bool is_requested(const Request* request, const StateChange& change, uint32 hash) {
     for (; request != nullptr; request = request->outer)
-        if (request->log == change.binding->log.table && request->hash == hash) return true;
+        if (request->log == change.binding->log.table && request->hash == hash && request->command < change.command)
+            return true;
     return false;
 }
 
-// Whether this command's statement is running, and its state change of the row is not in the log.
-bool is_unknown(CommandId command, const Known* of_row) {
-    return has_triggers_to_fire(command) && (of_row == nullptr || of_row->written != command);
+// Whether the state change comes after a command whose statement is running, and whose own state change of the row is
+// not in the log.
+bool is_unknown(CommandId command, const StateChange& change, const Known* of_row) {
+    return has_triggers_to_fire(command) && command < change.command &&
+           (of_row == nullptr || of_row->written != command);
 }
 
 }  // namespace
@@ -85,8 +90,8 @@ bool follows(const StateChange& change, const NewestEntry& newest) {
 bool follows_insertion(const StateChange& change, uint32 hash) {
     if (running_statement == nullptr) return false;
     const Known* of_row = find_known(change, hash);
-    return (change.born_new && is_unknown(change.born, of_row)) ||
-           (of_row != nullptr && is_unknown(of_row->carried, of_row));
+    return (change.born_new && is_unknown(change.born, change, of_row)) ||
+           (of_row != nullptr && is_unknown(of_row->carried, change, of_row));
 }
 
 void note_written(const StateChange& change, uint32 hash) {
@@ -105,9 +110,16 @@ void note_other_write(const Binding& binding, TupleTableSlot* row, HeapTuple tup
     of_row->carried = has_triggers_to_fire(of_row->carried) ? Min(of_row->carried, command) : command;
 }
 
+void note_no_change(const Binding& binding, TupleTableSlot* row, HeapTuple tuple) {
+    const CommandId command = HeapTupleHeaderGetCmin(tuple->t_data);
+    uint32 hash;
+    if (!has_triggers_to_fire(command) || !hash_of_row(binding, row, &hash)) return;
+    if (known == nullptr || hash_get_num_entries(known) < most_known) get_known(binding, hash)->written = command;
+}
+
 void begin_request(const StateChange& change) {
     auto* request = static_cast<Request*>(MemoryContextAlloc(TopTransactionContext, sizeof(Request)));
-    *request = {innermost, change.binding->log.table, hash_of_key(change), change.subtransaction};
+    *request = {innermost, change.binding->log.table, hash_of_key(change), change.command, change.subtransaction};
     innermost = request;
 }
 
@@ -124,7 +136,7 @@ bool follows_request(const StateChange& change, uint32 hash) {
 void require_predecessor(const StateChange& change, const NewestEntry& newest, bool pending) {
     if (!change.may_wait) return;
     const uint32 hash = hash_of_key(change);
-    const bool is_deferred = rows_are_deferred() && is_unknown(change.born, find_known(change, hash));
+    const bool is_deferred = rows_are_deferred() && is_unknown(change.born, change, find_known(change, hash));
     if (!pending && !is_deferred && follows(change, newest) && !follows_insertion(change, hash) &&
         !is_requested(innermost->outer, change, hash))
         return;

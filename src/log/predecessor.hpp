@@ -21,6 +21,9 @@ void note_written(const StateChange& change, uint32 hash);
 // The row is its old version, with the columns of the binding.
 void note_other_write(const Binding& binding, TupleTableSlot* row, HeapTuple tuple);
 
+// An AFTER trigger has made known that its statement has written this version of a row without a state change.
+void note_no_change(const Binding& binding, TupleTableSlot* row, HeapTuple tuple);
+
 // A state change that an INSERT into the log asks for, until that has formed its entry.
 void begin_request(const StateChange& change);
 void end_request() noexcept;

@@ -286,7 +286,8 @@ void write_events(StateChange* changes, OutboxWriter** outbox, StateChange** res
         next = change->next;
         change->next = nullptr;
         const uint32 hash = hash_of_key(*change);
-        if (all || (!cannot_be_written(*change) && !follows_insertion(*change, hash) && !queues_behind(*rest, hash))) {
+        if (all || (!cannot_be_written(*change) && !(change->may_wait && follows_insertion(*change, hash)) &&
+                    !queues_behind(*rest, hash))) {
             for (const StateChange* each = change; each != nullptr; each = each->then)
                 append_event(outbox, *each, nullptr);
             if (notes) note_written(*change, hash);

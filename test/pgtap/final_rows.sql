@@ -85,10 +85,19 @@ select throws_ok($$update d set part = 2, state = 'approved' where id = 5$$, 'PW
 set pawl.processor = 'w';
 begin;
 set local pawl.events = '{start,stop}';
-select throws_ok($$update d set part = 2 where id = 5$$, '55000',
-    'a trigger changed the row after its transitions were decided',
-    'several transitions of a row that a later trigger changes are rejected');
+select throws_ok($$update d set part = 2 where id = 5$$, 'PW003', null,
+    'the guard of the last of several transitions is asked again');
 rollback;
+begin;
+set local pawl.events = '{renew,start}';
+select throws_ok($$update d set part = 2, state = 'held' where id = 5$$, 'PW003', null, 'and so is that of the first');
+rollback;
+set test.rewrites = 'same';
+begin;
+set local pawl.events = '{start,stop}';
+select lives_ok($$update d set part = 2 where id = 8$$, 'they accept another change');
+commit;
+select is(entries(8), 'start w, stop w', 'which has its transitions');
 
 -- Managed columns stay as they were set.
 set test.rewrites = 'owner';

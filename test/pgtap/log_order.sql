@@ -138,6 +138,63 @@ update back set state = 'a' where id = 1;
 select is(entries('back', 1), '>a a>b b>a', 'is forgotten with its subtransaction');
 commit;
 
+-- Triggers of the table go on with a row whose own state change is known by then, by every door.
+create table d (id int primary key, state text not null default 'a', n int not null default 0, part int default 1,
+    seen text);
+select pawl.define('k', $$stateDiagram-v2
+    [*] --> a
+    a --> b : go
+    b --> c : on$$) \g /dev/null
+select pawl.enforce('d', 'state', 'k'), pawl.enable_log('d') \g /dev/null
+create function go_on() returns trigger language plpgsql as $$ begin
+    if new.n = 0 then
+        perform request('d', new.id, case new.state when 'a' then 'go' else 'on' end);
+    elsif new.n = 1 then
+        update d set seen = 'written' where id = new.id;
+        perform pawl.fire('d', new.id, 'go');
+        update d set seen = entries('d', new.id) where id = new.id;
+    end if;
+    return null; end $$;
+create trigger goes_on after insert on d for each row execute function go_on();
+select lives_ok($$insert into d values (1)$$, 'a trigger of an insertion asks the log for more');
+select lives_ok($$insert into d values (2) on conflict (id) do update set n = 5$$, 'also in an upsert');
+select is(entries('d', 1) || ' | ' || entries('d', 2), '>a a>b | >a a>b', 'and gets it');
+insert into d (id, n) values (3, 1);
+select is((select seen from d where id = 3), '>a a>b',
+    'what it has changed by then is logged, also behind another write');
+create function all_go_on() returns trigger language plpgsql as $$ begin
+    insert into d_transitions (subject_id, event) select id, 'go' from new_rows where n = 2;
+    return null; end $$;
+create trigger all_go_on after insert on d referencing new table as new_rows
+    for each statement execute function all_go_on();
+select lives_ok($$insert into d (id, n) select g, 2 from generate_series(11, 20) g$$,
+    'a trigger of the statement does');
+select is((select count(*) from d_transitions where to_state = 'b' and subject_id between 11 and 20), 10::bigint,
+    'for all of its rows');
+create trigger goes_on_again after update on d for each row when (new.n = 0 and new.state = 'b' and old.state = 'a')
+    execute function go_on();
+begin;
+insert into d (id, n) values (4, 3);
+update d set n = 0 where id = 4;
+select lives_ok($$update d set state = 'b' where id = 4$$, 'a trigger of an update does, of a row of this transaction');
+commit;
+select is(entries('d', 4), '>a a>b b>c', 'and comes behind it');
+
+-- A row that is moved within its partition takes no transition, and what its trigger asks for follows.
+create table wide (id int not null, part int not null default 1, state text not null default 'a')
+    partition by list (part);
+create table wide1 partition of wide for values in (1, 3);
+select pawl.enforce('wide', 'state', 'k', key => '{id}'), pawl.enable_log('wide') \g /dev/null
+create function goes_wide() returns trigger language plpgsql as $$ begin
+    perform request('wide', new.id, 'go'); return null; end $$;
+create trigger goes_wide after update of part on wide for each row execute function goes_wide();
+insert into wide values (1);
+begin;
+update wide set state = state where id = 1;
+select lives_ok($$update wide set part = 3 where id = 1$$, 'a request below a write that changes no state');
+commit;
+select is(entries('wide', 1), '>a a>b', 'has its entry');
+
 -- A trigger of the log cannot leave an entry out.
 create function suppress() returns trigger language plpgsql as $$ begin return null; end $$;
 create trigger suppresses before insert on e_transitions_log for each row execute function suppress();
@@ -148,5 +205,6 @@ drop trigger suppresses on e_transitions_log;
 
 select is_empty($$select * from pawl.verify('t') union all select * from pawl.verify('p')
     union all select * from pawl.verify('u') union all select * from pawl.verify('e')
-    union all select * from pawl.verify('back')$$, 'nothing is wrong in any log');
+    union all select * from pawl.verify('back') union all select * from pawl.verify('d')
+    union all select * from pawl.verify('wide')$$, 'nothing is wrong in any log');
 select * from finish();

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "events/wake.hpp"
-#include "guard/path.hpp"
+#include "guard/listed_events.hpp"
 #include "pg/index_look.hpp"
 #include "pg/row_trigger.hpp"
 

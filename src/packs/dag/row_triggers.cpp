@@ -1,6 +1,6 @@
 // May throw and may ereport: the triggers of updates of tasks and steps. Each decides in C++ which checks a row needs
 // and calls their PL/pgSQL functions.
-#include "guard/path.hpp"
+#include "guard/listed_events.hpp"
 #include "packs/dag/orchestrating.hpp"
 #include "pg/index_look.hpp"
 #include "pg/row_trigger.hpp"

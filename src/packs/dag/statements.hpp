@@ -12,6 +12,10 @@ namespace pawl::dag {
     "t.steps_satisfied + t.steps_cancelled, "
 #define UNOWNED "(t.processor_uuid IS NULL OR t.processor_uuid = pawl_dag.engine()) AND "
 #define TROUBLED "ARRAY(SELECT r.task_uuid FROM pawl_dag.troubles r WHERE r.again_at > clock_timestamp())"
+// A worker's own report may release other steps than those that another session has locked.
+#define TROUBLED_ITSELF                                                                       \
+    "ARRAY(SELECT r.task_uuid FROM pawl_dag.troubles r WHERE r.again_at > clock_timestamp() " \
+    "AND r.sqlstate <> '55P03')"
 #define REPORTED(step) \
     "(" step ".state = 'enqueued_for_orchestration' OR " step ".state = 'enqueued_as_error_for_orchestration')"
 
@@ -23,13 +27,12 @@ namespace pawl::dag {
 #define WITH_REPORTED                                                                        \
     "WITH RECURSIVE w(task) AS ((" FIRST_REPORTED("") ") UNION ALL SELECT (" FIRST_REPORTED( \
         " AND s.task_uuid > w.task") ") FROM w WHERE w.task IS NOT NULL) "
-#define LOCKED(task)                                                                                  \
-    "FROM pawl_dag.tasks t WHERE t.task_uuid = " task " AND " UNOWNED "t.task_uuid <> ALL (" TROUBLED \
-    ") "                                                                                              \
-    "FOR NO KEY UPDATE SKIP LOCKED"
+#define LOCKED(task, troubled)                                                                        \
+    "FROM pawl_dag.tasks t WHERE t.task_uuid = " task " AND " UNOWNED "t.task_uuid <> ALL (" troubled \
+    ") FOR NO KEY UPDATE SKIP LOCKED"
 
 inline constexpr const char* pick_reported =
-    WITH_REPORTED "SELECT l.* FROM w CROSS JOIN LATERAL (" READ "true " LOCKED("w.task") ") l LIMIT $1";
+    WITH_REPORTED "SELECT l.* FROM w CROSS JOIN LATERAL (" READ "true " LOCKED("w.task", TROUBLED) ") l LIMIT $1";
 
 // The same behind the tasks of which a worker reports steps itself, with whether each has other results, and whether a
 // trouble is over.
@@ -39,7 +42,8 @@ inline constexpr const char* pick_reported =
 inline constexpr const char* pick_with_own = WITH_REPORTED
     "SELECT l.* FROM (SELECT o.task, false AS reported FROM unnest($2) o(task) "
     "UNION ALL SELECT w.task, true FROM w WHERE w.task <> ALL ($2)) x "
-    "CROSS JOIN LATERAL (" READ "x.reported OR " HAS_REPORTED ", " OVER ", " TOLD LOCKED("x.task") ") l LIMIT $1 + $3";
+    "CROSS JOIN LATERAL (" READ "x.reported OR " HAS_REPORTED ", " OVER ", " TOLD LOCKED(
+        "x.task", "CASE WHEN x.reported THEN " TROUBLED " ELSE " TROUBLED_ITSELF " END") ") l LIMIT $1 + $3";
 
 // The same if there are no other results, and no troubles.
 inline constexpr const char* pick_own = READ "false, false, " TOLD "FROM pawl_dag.tasks t WHERE " UNOWNED
@@ -173,6 +177,7 @@ inline constexpr const char* count_task = "UPDATE pawl_dag.tasks t SET " OF_ONE;
 #undef MAY_START
 #undef REPORTED
 #undef TROUBLED
+#undef TROUBLED_ITSELF
 #undef OVER
 #undef HAS_REPORTED
 #undef LOCKED

@@ -1,6 +1,6 @@
 // May throw and may ereport: the trigger of updates of tasks. It sets what a task remembers of the
 // state that it enters, decides which checks a row needs and calls their PL/pgSQL functions.
-#include "guard/path.hpp"
+#include "guard/listed_events.hpp"
 #include "packs/saga/uncounted.hpp"
 #include "pg/row_trigger.hpp"
 
