@@ -46,7 +46,8 @@ SET enable_seqscan = off
 SET jit = off
 AS $function$
     INSERT INTO pawl_dag.troubles AS t (task_uuid, again_at, sqlstate, message)
-    SELECT x.task_uuid, clock_timestamp(), '55P03', 'steps of the task could not be taken: another session may have locked them'
+    SELECT x.task_uuid, clock_timestamp(), '55P03',
+        'steps of the task could not be taken: another session may have locked them'
       FROM pawl_dag.tasks x WHERE pawl_dag._orchestrating() AND (x.task_uuid = ANY (ready)
           OR x.task_uuid = ANY (ARRAY(SELECT s.task_uuid FROM pawl_dag.steps s WHERE s.task_uuid = ANY (reported)
               AND (s.state = 'enqueued_for_orchestration' OR s.state = 'enqueued_as_error_for_orchestration'))))

@@ -138,7 +138,7 @@ update back set state = 'a' where id = 1;
 select is(entries('back', 1), '>a a>b b>a', 'is forgotten with its subtransaction');
 commit;
 
--- Triggers of the table go on with a row whose own state change is known by then, by every door.
+-- Triggers of the table go on with a row whose own state change is known by then, in each of the ways.
 create table d (id int primary key, state text not null default 'a', n int not null default 0, part int default 1,
     seen text);
 select pawl.define('k', $$stateDiagram-v2
