@@ -28,7 +28,7 @@ std::string one(LibpqSession& session, const std::string& statement,
 // Of a process that was killed the server holds the lock until it notices.
 void hold(LibpqSession& home) {
     for (int tries = 0; tries < 20; ++tries) {
-        if (one(home, "SELECT pg_try_advisory_lock('pawl.placement'::regclass::oid::integer, 0)") == "t") return;
+        if (one(home, "SELECT pawl.acquire_session_lock(hashtextextended('pawl.placement', 0))") == "t") return;
         std::this_thread::sleep_for(milliseconds(100));
     }
     throw Error("55006", "another process changes the default place");

@@ -16,10 +16,10 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    locks constant integer := 'pawl_api.tokens'::regclass::oid::bigint % 2147483647;
+    locks constant bigint := 'pawl_api.tokens'::regclass::oid::bigint << 32;
 BEGIN
     FOR slot IN 1 .. 64 LOOP
-        IF pg_try_advisory_lock(locks, slot) THEN
+        IF pawl.acquire_session_lock(locks | slot) THEN
             IF consumer IS NULL THEN
                 consumer := 'pawl_api:' || slot;
                 -- any role can create consumers, also under this name
@@ -30,7 +30,7 @@ BEGIN
                 END IF;
             ELSE
                 DELETE FROM pawl.consumer c WHERE c.consumer = 'pawl_api:' || slot;
-                PERFORM pg_advisory_unlock(locks, slot);
+                PERFORM pawl.release_session_lock(locks | slot);
             END IF;
         END IF;
     END LOOP;
@@ -39,7 +39,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._open_feed() IS
-'internal: the consumer of this daemon and its position; an advisory lock marks it; null: 64 daemons have theirs';
+'internal: the consumer of this daemon and its position; a lock of its session marks it; null: 64 daemons have theirs';
 
 CREATE FUNCTION pawl_api._events_of(consumer text, batch integer, OUT txid text, OUT relation oid, OUT failed boolean,
         OUT event text) RETURNS SETOF record

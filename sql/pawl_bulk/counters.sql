@@ -5,7 +5,13 @@
 CREATE FUNCTION pawl_bulk._lock_key(operation uuid) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 RETURN pg_catalog.hashtextextended('pawl_bulk' || operation::text, 0);
-COMMENT ON FUNCTION pawl_bulk._lock_key(uuid) IS 'internal: the advisory lock of an operation';
+COMMENT ON FUNCTION pawl_bulk._lock_key(uuid) IS 'internal: the number of the lock of an operation';
+
+CREATE FUNCTION pawl_bulk._try_lock(operation uuid) RETURNS boolean
+LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+RETURN pawl.acquire_lock(pawl_bulk._lock_key(operation), shared => true, wait => false);
+COMMENT ON FUNCTION pawl_bulk._try_lock(uuid) IS
+'internal: locks an operation in shared mode, unless a session changes it';
 
 -- A session that returns work locks it in shared mode, if it does not get _lock_key at once; one that pauses or resumes
 -- the operation waits for these. It does not wait for _lock_key: it has locked work already, which a session that
@@ -13,7 +19,7 @@ COMMENT ON FUNCTION pawl_bulk._lock_key(uuid) IS 'internal: the advisory lock of
 CREATE FUNCTION pawl_bulk._pause_key(operation uuid) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 RETURN pg_catalog.hashtextextended('pawl_bulk pause' || operation::text, 0);
-COMMENT ON FUNCTION pawl_bulk._pause_key(uuid) IS 'internal: the advisory lock of the pause of an operation';
+COMMENT ON FUNCTION pawl_bulk._pause_key(uuid) IS 'internal: the number of the lock of the pause of an operation';
 
 -- An old snapshot does not see what was decided since; locking the row finds out. Before the advisory locks, as in
 -- sessions that change the operation.
@@ -38,7 +44,7 @@ AS $function$
 #variable_conflict use_variable
 BEGIN
     PERFORM pawl_bulk._lock_rows(operations);
-    PERFORM pg_advisory_xact_lock_shared(pawl_bulk._lock_key(u.operation))
+    PERFORM pawl.acquire_lock(pawl_bulk._lock_key(u.operation), shared => true)
        FROM (SELECT DISTINCT o AS operation FROM unnest(operations) o ORDER BY o) u;
 END
 $function$;
@@ -52,9 +58,9 @@ AS $function$
 BEGIN
     PERFORM pawl_bulk._lock_rows(operations);
     -- the other lock if it is free: such a session may report next, which needs it
-    PERFORM pg_advisory_xact_lock_shared(pawl_bulk._pause_key(u.operation))
+    PERFORM pawl.acquire_lock(pawl_bulk._pause_key(u.operation), shared => true)
        FROM (SELECT DISTINCT o AS operation FROM unnest(operations) o ORDER BY o) u
-      WHERE NOT pg_try_advisory_xact_lock_shared(pawl_bulk._lock_key(u.operation));
+      WHERE NOT pawl_bulk._try_lock(u.operation);
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._hold_pauses(uuid[]) IS

@@ -201,7 +201,7 @@ BEGIN
            ('max_input_bytes', 'integer', 0, 1000000000000000),
                     ('is_retryable', 'boolean', 0, 1), ('track_row_data', 'boolean', 0, 1),
                     ('row_id', 'text', 0, 1000)) x(name, type, low, high);
-    PERFORM pg_advisory_xact_lock(hashtextextended('pawl_bulk.define ' || name, 0));
+    PERFORM pawl.acquire_lock(hashtextextended('pawl_bulk.define ' || name, 0));
     SELECT d.* INTO newest FROM pawl_bulk.definitions d WHERE d.name = configuration ->> 'name'
         ORDER BY d.version DESC LIMIT 1;
     IF newest.configuration = configuration AND newest.dropped_at IS NULL THEN

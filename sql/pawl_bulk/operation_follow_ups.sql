@@ -10,12 +10,12 @@ DECLARE
     now_at timestamptz;
 BEGIN
     -- sessions that insert records of it finish first
-    PERFORM pg_advisory_xact_lock(pawl_bulk._lock_key(NEW.operation));
+    PERFORM pawl.acquire_lock(pawl_bulk._lock_key(NEW.operation));
     IF NEW.status IN ('Pending', 'Validating', 'Running', 'Retrying')
         AND (NEW.paused_at IS DISTINCT FROM OLD.paused_at
             OR OLD.status = 'Retrying' AND NEW.status IS DISTINCT FROM OLD.status) THEN
         -- and sessions that return work, which is then held or not. The end of an operation deletes held work
-        PERFORM pg_advisory_xact_lock(pawl_bulk._pause_key(NEW.operation));
+        PERFORM pawl.acquire_lock(pawl_bulk._pause_key(NEW.operation));
         IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
             -- an old snapshot does not see what they returned: 40001. Those that still have work look again themselves
             PERFORM FROM pawl_bulk.work w WHERE w.operation = NEW.operation

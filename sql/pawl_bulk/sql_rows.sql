@@ -220,7 +220,7 @@ BEGIN
         IF NOT FOUND THEN
             RETURN;
         END IF;
-        IF pg_try_advisory_xact_lock_shared(pawl_bulk._lock_key(candidate)) THEN
+        IF pawl_bulk._try_lock(candidate) THEN
             PERFORM pawl_bulk._hold(ARRAY[candidate]);
             SELECT p.batch, p.step_index, p.kind, p.numbers, p.first_row, p.last_row
                 INTO size, step_index, kind, numbers, first_row, last_row

@@ -14,7 +14,7 @@ DECLARE
     run jsonb;
 BEGIN
     -- one session after the other, until they commit: each sees which runs the others have begun
-    PERFORM pg_advisory_xact_lock(hashtextextended('pawl_bulk.sql_runs', 0));
+    PERFORM pawl.acquire_lock(hashtextextended('pawl_bulk.sql_runs', 0));
     SELECT f.* INTO picked FROM pawl_bulk._find_rows(batch, false, '{}') f;
     IF picked.operation IS NULL THEN
         RETURN NULL;
@@ -97,7 +97,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 0;
     END IF;
-    IF pg_try_advisory_xact_lock_shared(pawl_bulk._lock_key(r.operation)) THEN
+    IF pawl_bulk._try_lock(r.operation) THEN
         PERFORM pawl_bulk._hold(ARRAY[r.operation]);
         left_over := pawl_bulk._rows_of_run(r);
         IF left_over.numbers IS NOT NULL OR left_over.last_row IS NOT NULL THEN
@@ -229,7 +229,7 @@ BEGIN
               WHERE x.lost_at IS NULL AND (own AND x.session = pg_backend_pid()
                   OR pawl_bulk._session_lost(x.session, x.lease_until))
               ORDER BY x.operation, x.run LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
-        CONTINUE WHEN NOT pg_try_advisory_xact_lock_shared(pawl_bulk._lock_key(r.operation));
+        CONTINUE WHEN NOT pawl_bulk._try_lock(r.operation);
         BEGIN
             PERFORM pawl_bulk._bury(r, now_at);
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN

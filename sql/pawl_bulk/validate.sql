@@ -208,7 +208,7 @@ AS $function$
 DECLARE
     o pawl_bulk.operations;
 BEGIN
-    IF NOT pg_try_advisory_xact_lock_shared(pawl_bulk._lock_key(candidate)) THEN
+    IF NOT pawl_bulk._try_lock(candidate) THEN
         RETURN 0;
     END IF;
     SELECT x.* INTO o FROM pawl_bulk.operations x

@@ -95,7 +95,7 @@ CREATE FUNCTION pawl_move.hold(move uuid) RETURNS boolean
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT pg_try_advisory_lock('pawl_move.moves'::regclass::oid::integer, hashtext(move::text))
+    SELECT pawl.acquire_session_lock(hashtextextended('pawl_move.moves ' || move, 0))
 $function$;
 COMMENT ON FUNCTION pawl_move.hold(uuid) IS
 'Makes this session the one that carries out a move, until it ends; false: another session does.

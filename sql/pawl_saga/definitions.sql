@@ -131,7 +131,7 @@ BEGIN
     made.name := coalesce(structure ->> 'name', structure ->> 'task');
     made.content_hash := sha256(convert_to(structure::text, 'UTF8'));
     -- a session that defines the same name at the same time waits here, and then sees the other version
-    PERFORM pg_advisory_xact_lock(hashtextextended('pawl_saga.define ' || made.name, 0));
+    PERFORM pawl.acquire_lock(hashtextextended('pawl_saga.define ' || made.name, 0));
     SELECT * INTO known FROM pawl_saga.definitions d WHERE d.name = made.name AND d.flow_uuid IS NULL
         ORDER BY d.version DESC LIMIT 1;
     IF known.content_hash = made.content_hash THEN

@@ -29,7 +29,7 @@ COMMENT ON COLUMN pawl_saga.jobs.flow_uuid IS 'the flow that was started for it'
 COMMENT ON COLUMN pawl_saga.jobs.due_at IS 'infinity: it cannot be claimed (trashed); a time: not before';
 COMMENT ON COLUMN pawl_saga.jobs.max_attempts IS 'a job that was taken so often and given up again is trashed';
 COMMENT ON COLUMN pawl_saga.jobs.session_lock IS
-'the number of the advisory lock that the owner''s session holds as long as it lives; null: the claim has '
+'the number of the lock that the owner''s session holds as long as it lives; null: the claim has '
 'its lease alone';
 CREATE INDEX jobs_tied ON pawl_saga.jobs (session_lock) WHERE session_lock IS NOT NULL;
 SELECT pg_catalog.pg_extension_config_dump('pawl_saga.jobs', '');

@@ -1,13 +1,13 @@
 -- Jobs that belong to a session: when it ends, for whatever reason, they return to the board at once, without a lease
 -- that has to expire.
 
--- A session that has jobs tied to it holds one advisory lock (0x73616761, its number), and the jobs say which.
+-- A session that has jobs tied to it holds one lock (0x73616761 and its number), and the jobs say which.
 CREATE FUNCTION pawl_saga._session_locks() RETURNS TABLE (pid integer, number integer)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT l.pid, l.objid::bigint::integer FROM pg_locks l
-     WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid = 1935763297 AND l.mode = 'ExclusiveLock'
+     WHERE l.locktype = 'advisory' AND l.objsubid = 7104 AND l.classid = 1935763297 AND l.mode = 'ExclusiveLock'
          AND l.granted
        AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
 $function$;
@@ -26,7 +26,7 @@ DECLARE
 BEGIN
     WHILE mine IS NULL LOOP
         mine := floor(random() * 2147483647);
-        IF NOT pg_try_advisory_lock(1935763297, mine) THEN
+        IF NOT pawl.acquire_session_lock(1935763297::bigint << 32 | mine) THEN
             mine := NULL;
         END IF;
     END LOOP;

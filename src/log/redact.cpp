@@ -30,9 +30,7 @@ struct Redaction {
     char* key_in;
     char* redact_log;
     char* redact_results;
-    char* redact_rest;
-    char* redact_copies;  // null: no redacted field is a column of the audit
-    Datum changed[4];     // of the changed entries: ids, processors, correlation ids, metadata
+    Datum changed[4];  // of the changed entries: ids, processors, correlation ids, metadata
     int64 entries;
     int64 results;
     int64 events;
@@ -80,9 +78,8 @@ void plan(void* argument) {
     redaction->audit = null ? InvalidOid : DatumGetObjectId(value);
     MemoryContext spi = MemoryContextSwitchTo(caller);
     int column = 3;
-    for (char** text :
-         {&redaction->find_row, &redaction->key_at, &redaction->find_entry, &redaction->key_in, &redaction->redact_log,
-          &redaction->redact_results, &redaction->redact_rest, &redaction->redact_copies})
+    for (char** text : {&redaction->find_row, &redaction->key_at, &redaction->find_entry, &redaction->key_in,
+                        &redaction->redact_log, &redaction->redact_results})
         *text = text_result(column++);
     MemoryContextSwitchTo(spi);
     SPI_finish();
@@ -151,8 +148,6 @@ void redact_results(void* argument) {
                       redaction->changed[2]};
     SPI_connect();
     redaction->results = count_of(redaction->redact_results, 5, types, values);
-    redaction->results += count_of(redaction->redact_rest, 5, types, values);
-    if (redaction->redact_copies != nullptr) redaction->results += count_of(redaction->redact_copies, 5, types, values);
     SPI_finish();
 }
 

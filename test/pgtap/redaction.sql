@@ -260,6 +260,30 @@ select is((select pawl.redact('s.copied', row(1, 'x'), '{audit.name,audit.born}'
 select is((select results from pawl.redaction where reason = 'copies again'), 0::bigint,
     'pawl.redaction counts no results of the second redaction');
 select is_empty($$select * from pawl.verify('s.copied')$$, 'nothing is wrong');
+select set_config('pawl.processor', 'Secret', false) \g /dev/null
+set role owns;
+update s.copied set state = 'a';
+update s.copied set state = 'b';
+select lives_ok($$select pawl.redact('s.copied', row(2, 'x'), '{processor,audit.name}', 'both')$$,
+    'the worker and a copied column are redacted together');
+reset role;
+select is((select results from pawl.redaction where reason = 'both'), 2::bigint,
+    'pawl.redaction counts a result once, whatever is redacted of it');
+
+-- An audit that has ended is redacted by auditing into it again.
+set role owns;
+select pawl.unaudit('s.copied') \g /dev/null
+select throws_ok($$select pawl.redact('s.copied', row(1, 'x'), '{audit.name}', 'ended')$$, '22023', null,
+    'an audit that has ended is not redacted');
+select pawl.redact('s.copied', row(1, 'x'), '{processor}', 'ended'),
+    pawl.audit('s.copied', '{"b": true}', 'copied_result_audit', '{name,born,part}') \g /dev/null
+select lives_ok($$select pawl.redact('s.copied', row(1, 'x'), '{processor,audit.name}', 'again')$$,
+    'auditing again makes it redactable');
+select pawl.unaudit('s.copied') \g /dev/null
+reset role;
+select is((select count(*) from s.copied_result_audit where subject_id = 1
+    and (worker = 'Secret' or name = 'Secret')), 0::bigint, 'its values are gone');
+reset pawl.processor;
 
 -- A key that sessions write differently.
 create table s.dated (at timestamptz primary key, state text not null);

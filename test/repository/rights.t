@@ -60,6 +60,20 @@ is_deeply($found{depth}, undef, 'nothing asks how deep triggers are nested');
 is_deeply(\%depth_is_harmless, {}, 'but where it is harmless, and nothing else is named so');
 is_deeply([ sort keys %{ $found{settings} } ], [ sort keys %setting_is_harmless ], 'a mark of a pack is no setting');
 
+# Any role can acquire an advisory lock of PostgreSQL, and so make others wait for it.
+my @places = grep { !m{^sql/upgrades/} && /\.(sql|cpp|hpp|py|ts)$/ } split /\n/,
+	`git ls-files sql src client 2>/dev/null || find sql src client -type f`;
+my @locks;
+for my $path (@places)
+{
+	open(my $in, '<', $path) or next;
+	for (<$in>)
+	{
+		push @locks, "$path: $_" if /\bpg_(try_)?advisory_(xact_)?(un)?lock(_shared)?\(/;
+	}
+}
+is_deeply(\@locks, [], 'locks are those of pawl.acquire_lock');
+
 # SQL that the library runs has the rights of the session's role, unless the library takes those of an owner: a function
 # that is granted to no role then fails for every role but superusers.
 my %runs_as_owner = map { $_ => 1 } qw(pawl._adopt pawl._adopt_missing pawl._distribution_checks

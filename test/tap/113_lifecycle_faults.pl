@@ -103,7 +103,7 @@ is((command($node, 'plan', '--exit-code', $folder))[1], 0, 'it was applied, and 
 $gate = $node->background_psql('postgres');
 my $other = folder_with('order.mmd' => slurp_file("$folder/order.mmd") =~ s/on_delete: allow/on_delete: terminal/r);
 put($folder, 'order.mmd', slurp_file("$folder/order.mmd") =~ s/on_delete: allow/on_delete: deny/r);
-$gate->query_safe('begin; select pg_advisory_xact_lock(1885435756, 17)');
+$gate->query_safe(q{begin; select pawl.acquire_lock(hashtextextended('pawl apply', 0))});
 my $late = begin_program($node, 'pawl', 'apply', '--yes', $other);
 becomes(sub { $late->{harness}->pump_nb; $late->{err} =~ /another session applies/ ? 1 : 0 }, '1',
 	'a session waits for its turn');

@@ -6,15 +6,15 @@
 namespace pawl::cli {
 namespace {
 
-// Two numbers, so that it is none of the locks of one number, which users take.
-constexpr const char* try_turn_statement = "SELECT pg_catalog.pg_try_advisory_xact_lock(1885435756, 17)";
-constexpr const char* turn_statement = "SELECT pg_catalog.pg_advisory_xact_lock(1885435756, 17)";
+// One session applies at a time. $1: whether to wait for the others.
+constexpr const char* turn_statement =
+    "SELECT pawl.acquire_lock(pg_catalog.hashtextextended('pawl apply', 0), wait => $1)";
 constexpr const char* lock_timeout_statement = "SELECT pg_catalog.set_config('lock_timeout', $1, true)";
 
 void take_turn(pqxx::transaction_base& transaction, const std::function<void()>& waiting) {
-    if (sql::run(transaction, try_turn_statement)[0][0].as<bool>()) return;
+    if (sql::run(transaction, turn_statement, false)[0][0].as<bool>()) return;
     waiting();
-    sql::run(transaction, turn_statement);
+    sql::run(transaction, turn_statement, true);
 }
 
 std::vector<std::string> statements_of(const Plan& plan) {

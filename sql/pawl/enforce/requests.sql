@@ -25,13 +25,3 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._hear(regclass, name[], text, text) IS
 'internal: 42501 unless the current user owns the table or has one of the roles; the hint names the first';
-
--- Serializes requests about a table, so that the later one finds the earlier one.
-CREATE FUNCTION pawl._wait_turn(requests regclass, target regclass) RETURNS void
-LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-    SELECT pg_advisory_xact_lock(requests::oid::integer, target::oid::integer)
-$function$;
-COMMENT ON FUNCTION pawl._wait_turn(regclass, regclass) IS
-'internal: requests of a kind about a table are made one at a time';

@@ -249,7 +249,7 @@ BEGIN
             format('select pawl.enable_log(%L, %L, log_name => ..., log_partition => ''range (id)'')', bound.relation,
                 bound.state_column));
     END IF;
-    PERFORM pg_advisory_xact_lock('pawl.pruned_log'::regclass::oid::integer, bound.history::oid::integer);
+    PERFORM pawl._lock_upkeep(bound.history);
     SELECT n.nspname, c.relname INTO schema_name, base FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE c.oid = bound.history;
     width := CASE period WHEN 'quarter' THEN interval '3 months' ELSE ('1 ' || period)::interval END;

@@ -194,7 +194,7 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM pawl.raise('55000', format('%s is not the log of a table', log::regclass));
     END IF;
-    PERFORM pg_advisory_xact_lock('pawl.pruned_log'::regclass::oid::integer, log::integer);
+    PERFORM pawl._lock_upkeep(log);
     IF NOT EXISTS (SELECT FROM pawl.pruned_log p WHERE p.log = _prune_plan.log) THEN
         INSERT INTO pawl.pruned_log (log, anchors, horizon, pruned_by)
             VALUES (log, pawl._make_anchors(bound), cutoff, session_user);

@@ -176,39 +176,35 @@ $function$;
 COMMENT ON FUNCTION pawl._unrecorded(text, text, jsonb, jsonb, text[]) IS
 'internal: what was redacted in an entry of a hash chain by none of these fields';
 
--- The statement that redacts columns that an audit copies from the row, where `subject` is true: a text becomes a
+-- How columns that an audit copies from the row are redacted, and where that changes something: a text becomes a
 -- digest, other types have none and become null. Null: none of the fields is such a column.
-CREATE FUNCTION pawl._redact_copies(a pawl.audit_binding, fields text[], subject text) RETURNS text
+CREATE FUNCTION pawl._redact_copies(a pawl.audit_binding, fields text[], OUT assignments text, OUT changed text)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT format(
-        'WITH changed AS (UPDATE %s l SET (%s) = ROW(%s) WHERE %s AND (%s) RETURNING 1) SELECT count(*) FROM changed',
-                  a.audit, string_agg(quote_ident(x.attname), ', ' ORDER BY x.attnum),
-                  string_agg(CASE WHEN x.atttypid = 'text'::regtype THEN format(
-                      'CASE WHEN l.%1$I ~ %2$L THEN l.%1$I '
-                      'ELSE ''redacted:'' || pawl._commitment(%3$L, l.%1$I, uuid_send(gen_random_uuid()), NULL) END',
-                      x.attname, '^redacted:[0-9a-f]{64}$', 'audit.' || x.attname) ELSE 'NULL' END, ', '
-                      ORDER BY x.attnum), subject,
-                  string_agg(CASE
-                      WHEN x.atttypid = 'text'::regtype THEN format('l.%I !~ %L', x.attname, '^redacted:[0-9a-f]{64}$')
-                                  ELSE format('l.%I IS NOT NULL', x.attname) END, ' OR ' ORDER BY x.attnum))
+    SELECT format('(%s) = ROW(%s)', string_agg(quote_ident(x.attname), ', ' ORDER BY x.attnum),
+               string_agg(CASE WHEN x.atttypid = 'text'::regtype THEN format(
+                   'CASE WHEN l.%1$I ~ %2$L THEN l.%1$I '
+                   'ELSE ''redacted:'' || pawl._commitment(%3$L, l.%1$I, uuid_send(gen_random_uuid()), NULL) END',
+                   x.attname, '^redacted:[0-9a-f]{64}$', 'audit.' || x.attname) ELSE 'NULL' END, ', '
+                   ORDER BY x.attnum)),
+           string_agg(CASE
+               WHEN x.atttypid = 'text'::regtype THEN format('l.%I !~ %L', x.attname, '^redacted:[0-9a-f]{64}$')
+               ELSE format('l.%I IS NOT NULL', x.attname) END, ' OR ' ORDER BY x.attnum)
       FROM pg_attribute x
      WHERE x.attrelid = a.audit AND x.attname = ANY (a.audit_parent_columns) AND x.attname <> ALL (a.key_columns)
-         AND NOT x.attisdropped
-       AND 'audit.' || x.attname = ANY (fields)
+       AND NOT x.attisdropped AND 'audit.' || x.attname = ANY (fields)
     HAVING count(*) > 0
 $function$;
-COMMENT ON FUNCTION pawl._redact_copies(pawl.audit_binding, text[], text) IS
-'internal: the statement that redacts copied columns of an audit; null: there are none';
+COMMENT ON FUNCTION pawl._redact_copies(pawl.audit_binding, text[]) IS
+'internal: how copied columns of an audit are redacted; null: there are none';
 
 -- The statements of pawl.redact. find_row and find_entry return the place of the row and of one of its entries; key_at
 -- and key_in the key at a place as the log entry has it. $1: the key; $2: the fields; $3 to $5: ids, processors and
 -- correlation ids of the entries that were changed.
 CREATE FUNCTION pawl._redact_plan(relation oid, state_column name, fields text[], OUT log oid, OUT audit oid,
     OUT find_row text, OUT key_at text,
-    OUT find_entry text, OUT key_in text, OUT redact_log text, OUT redact_results text, OUT redact_rest text,
-    OUT redact_copies text)
+    OUT find_entry text, OUT key_in text, OUT redact_log text, OUT redact_results text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -218,6 +214,7 @@ DECLARE
     as_table pawl.binding;
     as_log pawl.binding;
     a pawl.audit_binding;
+    copies record;
 BEGIN
     SELECT b.* INTO bound FROM pawl.binding b
         WHERE b.relation = _redact_plan.relation AND b.state_column = _redact_plan.state_column;
@@ -257,24 +254,22 @@ BEGIN
     as_log := bound;
     as_log.history := a.audit;
     as_log.log_key_columns := a.key_columns;
+    SELECT c.* INTO copies FROM pawl._redact_copies(a, fields) c;
+    -- a result has the digests of its entry, and its own if that was pruned
     redact_results := format($statement$
         WITH changed AS (
-            UPDATE %s l SET worker = r.processor, correlation_id = r.correlation_id
-              FROM unnest($3, $4, $5) r(id, processor, correlation_id)
-             WHERE %s AND l.transition_id = r.id
-                 AND (l.worker, l.correlation_id) IS DISTINCT FROM (r.processor, r.correlation_id) RETURNING 1)
-        SELECT count(*) FROM changed$statement$, a.audit, pawl._of_subject(as_log));
-    -- of entries that were pruned
-    redact_rest := format($statement$
-        WITH changed AS (
-            UPDATE %1$s l SET worker = r.processor, correlation_id = r.correlation_id
-              FROM (SELECT l.tableoid AS part, l.ctid AS place, r.*
-                      FROM %1$s l CROSS JOIN LATERAL pawl._redacted($2, l.worker, l.correlation_id, NULL,
+            UPDATE %1$s l SET worker = r.processor, correlation_id = r.correlation_id %2$s
+              FROM (SELECT l.tableoid AS part, l.ctid AS place, r.processor, r.correlation_id
+                      FROM %1$s l LEFT JOIN unnest($3, $4, $5) e(id, processor, correlation_id)
+                          ON e.id = l.transition_id
+                      CROSS JOIN LATERAL pawl._redacted($2, CASE WHEN e.id IS NULL THEN l.worker ELSE e.processor END,
+                          CASE WHEN e.id IS NULL THEN l.correlation_id ELSE e.correlation_id END, NULL,
                           uuid_send(gen_random_uuid()), NULL, false) r
-                     WHERE %2$s AND r.changed) r
+                     WHERE %3$s AND ((l.worker, l.correlation_id) IS DISTINCT FROM (r.processor, r.correlation_id)
+                         OR %4$s)) r
              WHERE l.tableoid = r.part AND l.ctid = r.place RETURNING 1)
-        SELECT count(*) FROM changed$statement$, a.audit, pawl._of_subject(as_log));
-    redact_copies := pawl._redact_copies(a, fields, pawl._of_subject(as_log));
+        SELECT count(*) FROM changed$statement$, a.audit, ', ' || copies.assignments, pawl._of_subject(as_log),
+        coalesce(copies.changed, 'false'));
 END
 $function$;
 COMMENT ON FUNCTION pawl._redact_plan(oid, name, text[]) IS 'internal: the statements of pawl.redact';

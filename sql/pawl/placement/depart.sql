@@ -198,7 +198,7 @@ BEGIN
         PERFORM pawl.raise('22023', format('no extension here divides its work by namespaces of kind "%s"', kind), NULL,
             'select distinct kind from pawl.placed_table');
     END IF;
-    PERFORM pg_advisory_xact_lock('pawl.departure'::regclass::oid::integer, hashtext(kind || ' ' || namespace));
+    PERFORM pawl.acquire_lock(hashtextextended('pawl.departure ' || kind || ' ' || namespace, 0));
     SELECT d.* INTO moving FROM pawl.departure d WHERE d.move = depart.move;
     IF NOT FOUND THEN
         PERFORM pawl.require_here(kind, namespace);
