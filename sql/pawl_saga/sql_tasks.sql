@@ -60,6 +60,7 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 SET enable_sort = off
 SET jit = off
+SET plan_cache_mode = force_generic_plan
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
@@ -157,12 +158,20 @@ COMMENT ON FUNCTION pawl_saga._task_raised(uuid, integer, bigint, text, text, te
 'internal: a report of a task raised an error: its flow is set aside, and its lease ends when it is retried';
 
 -- SECURITY DEFINER: workers may not write what is set aside.
-CREATE FUNCTION pawl_saga._task_done(flow uuid) RETURNS void
-LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+CREATE FUNCTION pawl_saga._tasks_done(works jsonb[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-AS $function$ DELETE FROM pawl_saga.set_aside s
-    WHERE s.flow_uuid = flow AND s.duty IN ('work_sql_tasks', 'run_sql_tasks') $function$;
-COMMENT ON FUNCTION pawl_saga._task_done(uuid) IS 'internal: a task that is a SQL function was reported in this flow';
+AS $function$
+BEGIN
+    IF EXISTS (SELECT FROM pawl_saga.set_aside) THEN
+        DELETE FROM pawl_saga.set_aside s
+         WHERE s.flow_uuid IN (SELECT (w ->> 'flow_uuid')::uuid FROM unnest(works) w)
+           AND s.duty IN ('work_sql_tasks', 'run_sql_tasks');
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._tasks_done(jsonb[]) IS
+'internal: claimed tasks that are SQL functions were reported: their flows are no longer set aside';
 
 -- What a task did is kept only together with its report: if a flow's follow-ups raise an error, both are undone. First
 -- all tasks at once, then each alone, so that the others are kept; the one that still raises an error is left to its
@@ -183,8 +192,7 @@ BEGIN
     IF FOUND THEN
         PERFORM pawl.raise('40000', problem);
     END IF;
-    PERFORM pawl_saga._task_done(s.flow_uuid) FROM pawl_saga.set_aside s
-     WHERE s.flow_uuid IN (SELECT (w ->> 'flow_uuid')::uuid FROM unnest(works) w);
+    PERFORM pawl_saga._tasks_done(works);
 EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
     IF pawl.must_reraise(SQLSTATE) THEN
         RAISE;

@@ -26,9 +26,7 @@ BEGIN
     IF FOUND THEN
         PERFORM set_config('pawl.processor', caller, true);
         PERFORM FROM pawl_saga.report(jsonb_build_array(pawl_saga._run_task(work)), worker);
-        IF EXISTS (SELECT FROM pawl_saga.set_aside s WHERE s.flow_uuid = (work ->> 'flow_uuid')::uuid) THEN
-            PERFORM pawl_saga._task_done((work ->> 'flow_uuid')::uuid);
-        END IF;
+        PERFORM pawl_saga._tasks_done(ARRAY[work]);
         RETURN true;
     END IF;
     PERFORM set_config('pawl.processor', caller, true);

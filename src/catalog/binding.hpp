@@ -78,12 +78,12 @@ struct Binding {
     TransitionCalls* calls;       // by transition
     TupleConversionMap* to_root;  // null when the row types are the same
     TupleDesc root_descriptor;
-    TupleDesc row_descriptor;                         // of the rows of `table`
-    ScanPosition* positions;                          // of claims
-    KnownOwners* known_owners;                        // of pawl.reap; may be null
-    KeptPlan* kept_plans;                             // of the functions that change many rows
-    char* column_lists[2];                            // the columns that these read, created when first used
-    SPIPlanPtr plans[static_cast<int>(Plan::count)];  // created when first used
+    TupleDesc row_descriptor;                        // of the rows of `table`
+    ScanPosition* positions;                         // of claims
+    KnownOwners* known_owners;                       // of pawl.reap; may be null
+    KeptPlan* kept_plans;                            // of the functions that change many rows
+    char* column_lists[2];                           // the columns that these read, created when first used
+    KeptPlan* plans[static_cast<int>(Plan::count)];  // created when first used; of them too
 };
 
 // Whether state changes are written to a log or the outbox, for which the key of a row must not change.

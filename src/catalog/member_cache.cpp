@@ -365,9 +365,6 @@ void free_stale_members() noexcept {
         stale_members = member->next_stale;
         for (int i = 0; cache_listener.released != nullptr && i < member->nbindings; ++i)
             cache_listener.released(member->bindings[i]);
-        for (int i = 0; i < member->nbindings; ++i)
-            for (SPIPlanPtr plan : member->bindings[i].plans)
-                if (plan != nullptr) SPI_freeplan(plan);
         MemoryContextDelete(member->context);
     }
 }

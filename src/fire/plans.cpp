@@ -18,6 +18,7 @@ namespace pawl {
 struct KeptPlan {
     KeptPlan* next;
     SPIPlanPtr plan;
+    Order order;
     bool planned;
     char query[FLEXIBLE_ARRAY_MEMBER];
 };
@@ -26,7 +27,7 @@ namespace {
 
 // The planner would at times rather walk the primary key, because what equals a constant needs no order, and read all
 // of the table that lies behind a row. While a binding is chosen, plans read its table only by the index that pawl made
-// for the order. Null: the planner chooses.
+// for the order, or by the unique one of the key. Null: the planner chooses.
 const Binding* chosen = nullptr;
 Order chosen_order = Order::of_index;
 get_relation_info_hook_type next_relation_info = nullptr;
@@ -36,7 +37,6 @@ struct Columns {
     int n;
     bool missing;
 
-    // A column that is repeated counts at its first place.
     void add(Oid relation, const char* name) {
         const AttrNumber number = get_attnum(relation, name);
         missing |= number == InvalidAttrNumber || n == INDEX_MAX_KEYS;
@@ -46,7 +46,7 @@ struct Columns {
     }
 };
 
-// The columns of the index for the order, in a table of the tree.
+// The columns of the index for the order, in a table of the tree. A column that comes twice counts at its first place.
 Columns columns_in(Oid relation) {
     const Managed& managed = *chosen->managed;
     Columns columns = {};
@@ -63,16 +63,40 @@ Columns columns_in(Oid relation) {
     return columns;
 }
 
+bool has(const IndexOptInfo* index, AttrNumber column) {
+    for (int i = 0; i < index->nkeycolumns; ++i)
+        if (index->indexkeys[i] == column) return true;
+    return false;
+}
+
 bool fits(const IndexOptInfo* index, const Columns& columns) {
-    if (index->indpred == NIL || index->nkeycolumns != columns.n) return false;
+    const bool of_key = chosen_order == Order::of_keys;
+    if (of_key != (index->indpred == NIL) || (of_key && !index->unique) || index->nkeycolumns != columns.n)
+        return false;
     for (int i = 0; i < columns.n; ++i)
-        if (index->indexkeys[i] != columns.numbers[i]) return false;
+        if (of_key ? !has(index, columns.numbers[i]) : index->indexkeys[i] != columns.numbers[i]) return false;
     return true;
+}
+
+// The plan is kept while the table grows. Made for a small one, it would walk all of the index for the order of a few
+// keys.
+void enlarge(RelOptInfo* info) {
+    constexpr double rows = 1e7;
+    constexpr BlockNumber pages = 200000;
+    info->tuples = Max(info->tuples, rows);
+    info->pages = Max(info->pages, pages);
+    ListCell* cell;
+    foreach (cell, info->indexlist) {
+        auto* index = lfirst_node(IndexOptInfo, cell);
+        index->tuples = Max(index->tuples, rows);
+        index->pages = Max(index->pages, pages / 4);
+    }
 }
 
 void relation_info(PlannerInfo* root, Oid relation, bool is_parent, RelOptInfo* info) {
     if (next_relation_info != nullptr) next_relation_info(root, relation, is_parent, info);
     if (chosen == nullptr || info->indexlist == NIL || relation == chosen->locked_after) return;
+    if (chosen_order == Order::of_keys && relation != chosen->table && info->reloptkind == RELOPT_BASEREL) return;
     const Columns columns = columns_in(relation);
     if (columns.missing) return;
     List* ours = NIL;
@@ -80,6 +104,7 @@ void relation_info(PlannerInfo* root, Oid relation, bool is_parent, RelOptInfo* 
     foreach (cell, info->indexlist)
         if (fits(lfirst_node(IndexOptInfo, cell), columns)) ours = lappend(ours, lfirst(cell));
     if (ours != NIL) info->indexlist = ours;
+    if (ours != NIL && chosen_order == Order::of_keys) enlarge(info);
 }
 
 void choose_index(const Binding* binding, Order order) noexcept {
@@ -93,15 +118,17 @@ KeptPlan* find_plan(const Binding& binding, const char* query) {
     return nullptr;
 }
 
-KeptPlan* prepare(Binding& binding, const char* query, const Parameters& parameters) {
-    SPIPlanPtr plan =
-        SPI_prepare_cursor(query, parameters.n, const_cast<Oid*>(parameters.types), CURSOR_OPT_GENERIC_PLAN);
+}  // namespace
+
+KeptPlan* keep_plan(Binding& binding, const char* query, int n, Oid* types, Order order) {
+    SPIPlanPtr plan = SPI_prepare_cursor(query, n, types, order == Order::planned ? 0 : CURSOR_OPT_GENERIC_PLAN);
     if (plan == nullptr)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
                         errmsg("could not prepare: %s", SPI_result_code_string(SPI_result)), errdetail("%s", query)));
     auto* kept = static_cast<KeptPlan*>(
         MemoryContextAlloc(GetMemoryChunkContext(binding.keys), offsetof(KeptPlan, query) + strlen(query) + 1));
     strcpy(kept->query, query);
+    kept->order = order;
     kept->planned = false;
     SPI_keepplan(plan);
     kept->plan = plan;
@@ -109,6 +136,8 @@ KeptPlan* prepare(Binding& binding, const char* query, const Parameters& paramet
     binding.kept_plans = kept;
     return kept;
 }
+
+namespace {
 
 // Whether the plan made by index would be run as it is. After a change of tables, of search_path or of the role
 // PostgreSQL would plan anew while the statement is already running.
@@ -132,8 +161,8 @@ int64 pages_touched() {
     return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read;
 }
 
-void plan(KeptPlan* kept, const Binding& binding, Order order) {
-    choose_index(&binding, order);
+void plan(KeptPlan* kept, const Binding& binding) {
+    choose_index(&binding, kept->order);
     PG_TRY();
     {
         CachedPlan* made = SPI_plan_get_cached_plan(kept->plan);
@@ -144,28 +173,32 @@ void plan(KeptPlan* kept, const Binding& binding, Order order) {
     PG_END_TRY();
 }
 
-// The settings apply to the planning only, not to what triggers plan while the statement runs.
-void plan_by_index(KeptPlan* kept, const Binding& binding, Order order) {
+void set(const char* name, bool on) {
+    set_config_option(name, on ? "on" : "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+// The settings apply to the planning only, not to what triggers plan while the statement runs. Those of the session, or
+// of a function that called this, do not count.
+void plan_by_index(KeptPlan* kept, const Binding& binding) {
     static constexpr const char* off[] = {
         "enable_seqscan",   "enable_bitmapscan", "enable_incremental_sort", "enable_hashjoin",
         "enable_mergejoin", "enable_material",   "enable_memoize",          "jit"};
     const int level = NewGUCNestLevel();
-    for (const char* name : off)
-        set_config_option(name, "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-    if (order != Order::sorted)
-        set_config_option("enable_sort", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-    plan(kept, binding, order);
+    for (const char* name : off) set(name, false);
+    for (const char* name : {"enable_indexscan", "enable_nestloop"}) set(name, true);
+    set("enable_sort", kept->order == Order::sorted || kept->order == Order::of_keys);
+    plan(kept, binding);
     AtEOXact_GUC(true, level);
     kept->planned = true;
 }
 
 // plan_cache_mode takes precedence over what the caller of SPI asks for. With force_custom_plan the plan that was made
 // by index would not be run.
-int run_as_planned(const KeptPlan* kept, const Parameters& parameters) {
+int run_as_planned(const KeptPlan* kept, Datum* values, const char* nulls) {
     const bool bent = plan_cache_mode == PLAN_CACHE_MODE_FORCE_CUSTOM_PLAN;
     const int level = bent ? NewGUCNestLevel() : 0;
     if (bent) set_config_option("plan_cache_mode", "auto", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-    const int result = SPI_execute_plan(kept->plan, const_cast<Datum*>(parameters.values), parameters.nulls, false, 0);
+    const int result = SPI_execute_plan(kept->plan, values, nulls, false, 0);
     if (bent) AtEOXact_GUC(true, level);
     return result;
 }
@@ -179,17 +212,24 @@ void Parameters::add_column(Oid type, Datum* column, int rows, bool* nulls_in) {
         add(get_array_type(type), pg::array_of(column, rows, type, nulls_in));
 }
 
-uint64 run_planned(Binding& binding, const char* query, const Parameters& parameters, Order order) {
-    KeptPlan* kept = find_plan(binding, query);
-    if (kept == nullptr) kept = prepare(binding, query, parameters);
-    const bool first = !stays_planned(kept);
-    if (first) plan_by_index(kept, binding, order);
+int run_kept(KeptPlan* kept, const Binding& binding, Datum* values, const char* nulls) {
+    const bool any_plan = kept->order == Order::planned;
+    const bool first = !any_plan && !stays_planned(kept);
+    if (first) plan_by_index(kept, binding);
     const int64 before = pages_touched();
-    const int result = run_as_planned(kept, parameters);
+    const int result =
+        any_plan ? SPI_execute_plan(kept->plan, values, nulls, false, 0) : run_as_planned(kept, values, nulls);
     if (result < 0)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
                         errmsg("internal statement failed: %s", SPI_result_code_string(result))));
     if (!first) pages += pages_touched() - before;
+    return result;
+}
+
+uint64 run_planned(Binding& binding, const char* query, const Parameters& parameters, Order order) {
+    KeptPlan* kept = find_plan(binding, query);
+    if (kept == nullptr) kept = keep_plan(binding, query, parameters.n, const_cast<Oid*>(parameters.types), order);
+    run_kept(kept, binding, const_cast<Datum*>(parameters.values), parameters.nulls);
     return SPI_processed;
 }
 

@@ -24,12 +24,18 @@ struct Parameters {
 };
 
 // How the rows are ordered: by an index (any, or the one that pawl made for claims, timers or leases), or by sorting
-// the few rows that an index finds.
-enum class Order { of_index, of_claims, of_timers, of_leases, sorted };
+// the few rows that an index finds (any, or that of the key). planned: as PostgreSQL plans, anew if it wants to.
+enum class Order { of_index, of_claims, of_timers, of_leases, sorted, of_keys, planned };
 
 // Runs a statement; its result is in SPI_tuptable. Must run inside SPI. The plan is kept in the binding under the
 // statement's text.
 uint64 run_planned(Binding& binding, const char* query, const Parameters& parameters, Order order = Order::of_index);
+
+// The same for a statement whose text is not made again: the plan lives as long as the cached binding.
+KeptPlan* keep_plan(Binding& binding, const char* query, int n, Oid* types, Order order);
+
+// Returns what SPI_execute_plan does; never an error.
+int run_kept(KeptPlan* kept, const Binding& binding, Datum* values, const char* nulls = nullptr);
 
 // A statement over rows whose columns are arrays, and the same for a single row whose columns are values: the executor
 // begins it in much less time.

@@ -4,20 +4,22 @@
 #include "catalog/generated.hpp"
 #include "fire/lock_order.hpp"
 #include "fire/node_context.hpp"
+#include "fire/plans.hpp"
 #include "pg/spi.hpp"
 
 namespace pawl {
 
 namespace {
 
-SPIPlanPtr& plan_of(const Target& target, Plan plan) {
+KeptPlan*& plan_of(const Target& target, Plan plan) {
     return target.binding->plans[static_cast<int>(plan)];
 }
 
-SPIPlanPtr prepare_to_keep(const char* query, int nparameters, Oid* types) {
-    SPIPlanPtr plan = pg::prepare(query, nparameters, types);
-    SPI_keepplan(plan);
-    return plan;
+// A plan that is made for the values may read and lock fewer partitions, or shards.
+KeptPlan* prepare_to_keep(const Target& target, const char* query, int nparameters, Oid* types) {
+    const bool is_divided =
+        target.binding->distributed || target.relation->rd_rel->relkind == RELKIND_PARTITIONED_TABLE;
+    return keep_plan(*target.binding, query, nparameters, types, is_divided ? Order::planned : Order::of_keys);
 }
 
 Oid* key_types(const Binding& binding, bool of_arrays, int skip) {
@@ -27,8 +29,8 @@ Oid* key_types(const Binding& binding, bool of_arrays, int skip) {
     return types;
 }
 
-uint64 run(SPIPlanPtr plan, Datum* values, int expected) {
-    const int result = SPI_execute_plan(plan, values, nullptr, false, 0);
+uint64 run(const Target& target, KeptPlan* plan, Datum* values, int expected) {
+    const int result = run_kept(plan, *target.binding, values);
     if (result == SPI_OK_REWRITTEN) return 0;  // a rule has put another statement in its place
     if (result != expected)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
@@ -148,9 +150,9 @@ FoundRow find_row(const Target& target, const Datum* key, bool lock) {
                            key_condition(binding, row_alias, 1), lock ? " FOR NO KEY UPDATE" : "");
     if (lock) {
         lock_before_row(target, key);
-        SPIPlanPtr& plan = plan_of(target, Plan::find);
-        if (plan == nullptr) plan = prepare_to_keep(query, binding.nkeys, key_types(binding, false, 0));
-        run(plan, values, SPI_OK_SELECT);
+        KeptPlan*& plan = plan_of(target, Plan::find);
+        if (plan == nullptr) plan = prepare_to_keep(target, query, binding.nkeys, key_types(binding, false, 0));
+        run(target, plan, values, SPI_OK_SELECT);
     } else {
         SPIPlanPtr plan = pg::prepare(query, binding.nkeys, key_types(binding, false, 0));
         if (SPI_execute_plan(plan, values, nullptr, true, 0) != SPI_OK_SELECT)
@@ -167,14 +169,15 @@ void find_rows(const Target& target, const Datum* key_columns, int n, FoundRow* 
     for (int i = 0; i < n; ++i) found[i].same_as = -1;
     if (binding.distributed) return find_rows_one_by_one(target, key_columns, n, found);
     lock_before_keys(target, key_columns);
-    SPIPlanPtr& plan = plan_of(target, Plan::find_many);
+    KeptPlan*& plan = plan_of(target, Plan::find_many);
     if (plan == nullptr)
-        plan = prepare_to_keep(psprintf("SELECT k.n, %s, %s.tableoid, %s.ctid FROM %s JOIN %s AS %s ON %s ORDER BY %s, "
+        plan = prepare_to_keep(target,
+                               psprintf("SELECT k.n, %s, %s.tableoid, %s.ctid FROM %s JOIN %s AS %s ON %s ORDER BY %s, "
                                         "k.n FOR NO KEY UPDATE OF %s",
                                         row_alias, row_alias, row_alias, unnested_keys(binding, 1), target.table,
                                         row_alias, key_join(binding), key_order(binding), row_alias),
                                binding.nkeys, key_types(binding, true, 0));
-    run(plan, const_cast<Datum*>(key_columns), SPI_OK_SELECT);
+    run(target, plan, const_cast<Datum*>(key_columns), SPI_OK_SELECT);
     Oid last_table = InvalidOid;
     ItemPointerData last_place;
     int last = -1;
@@ -198,11 +201,12 @@ void find_rows(const Target& target, const Datum* key_columns, int n, FoundRow* 
 
 uint64 move_row(const Target& target, const Datum* key, text* state) {
     const Binding& binding = *target.binding;
-    SPIPlanPtr& plan = plan_of(target, Plan::move);
+    KeptPlan*& plan = plan_of(target, Plan::move);
     if (plan == nullptr) {
         Oid* types = key_types(binding, false, 1);
         types[0] = state_parameter_type(binding);
-        plan = prepare_to_keep(psprintf("UPDATE %s AS %s SET %s = %s WHERE %s", target.table, row_alias,
+        plan = prepare_to_keep(target,
+                               psprintf("UPDATE %s AS %s SET %s = %s WHERE %s", target.table, row_alias,
                                         quote_identifier(NameStr(binding.column)), state_value(target, "$1"),
                                         key_condition(binding, row_alias, 2)),
                                binding.nkeys + 1, types);
@@ -210,9 +214,9 @@ uint64 move_row(const Target& target, const Datum* key, text* state) {
     auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * (binding.nkeys + 1)));
     values[0] = state_parameter(binding, state);
     memcpy(values + 1, key, sizeof(Datum) * binding.nkeys);
-    if (!binding.distributed) return run(plan, values, SPI_OK_UPDATE);
+    if (!binding.distributed) return run(target, plan, values, SPI_OK_UPDATE);
     send_context(innermost_intent());
-    const uint64 moved = run(plan, values, SPI_OK_UPDATE);
+    const uint64 moved = run(target, plan, values, SPI_OK_UPDATE);
     send_former_context();
     return moved;
 }
@@ -225,11 +229,12 @@ void move_rows(const Target& target, const Datum* key_columns, text* state, bool
         for (int i = 0; i < n; ++i) moved[i] = move_row(target, key_at(binding, key_columns, i), state) > 0;
         return;
     }
-    SPIPlanPtr& plan = plan_of(target, Plan::move_many);
+    KeptPlan*& plan = plan_of(target, Plan::move_many);
     if (plan == nullptr) {
         Oid* types = key_types(binding, true, 1);
         types[0] = state_parameter_type(binding);
-        plan = prepare_to_keep(psprintf("UPDATE %s AS %s SET %s = %s FROM %s WHERE %s RETURNING k.n", target.table,
+        plan = prepare_to_keep(target,
+                               psprintf("UPDATE %s AS %s SET %s = %s FROM %s WHERE %s RETURNING k.n", target.table,
                                         row_alias, quote_identifier(NameStr(binding.column)), state_value(target, "$1"),
                                         unnested_keys(binding, 2), key_join(binding)),
                                binding.nkeys + 1, types);
@@ -237,7 +242,7 @@ void move_rows(const Target& target, const Datum* key_columns, text* state, bool
     auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * (binding.nkeys + 1)));
     values[0] = state_parameter(binding, state);
     memcpy(values + 1, key_columns, sizeof(Datum) * binding.nkeys);
-    run(plan, values, SPI_OK_UPDATE_RETURNING);
+    run(target, plan, values, SPI_OK_UPDATE_RETURNING);
     for (uint64 i = 0; i < SPI_processed; ++i) {
         bool null;
         moved[DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &null)) - 1] = true;

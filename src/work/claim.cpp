@@ -134,7 +134,7 @@ Batch pick_named(const Request& request) {
     append_claimable(&clauses, request, parameters);
     append_not_paused(&clauses, request, parameters);
     appendStringInfo(&clauses, " ORDER BY %s FOR NO KEY UPDATE OF %s SKIP LOCKED", order_by_key(binding), row_alias);
-    return pick_rows(request.target, clauses.data, parameters, Order::sorted);
+    return pick_rows(request.target, clauses.data, parameters, Order::of_keys);
 }
 
 // The next claimable rows: from the head of the index after the first `skip`, or, from level 0 up, from one of the

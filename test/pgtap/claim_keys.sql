@@ -138,6 +138,35 @@ select pawl.enable_events('jobs');
 update jobs set state = 'gone' where id = 12;
 select is((select string_agg(key[1], ' ') from pawl.read_events('c')), '12', 'and on again');
 select is_empty('select * from pawl.verify()', 'what happened between is not missed');
+-- Plans that were made while the table was small, by a session that has other plans switched off ---------------------
+create function pages(call text) returns bigint language plpgsql as $$
+declare plan jsonb;
+begin
+    execute 'explain (analyze, buffers, timing off, format json) ' || call into plan;
+    return (plan -> 0 -> 'Plan' ->> 'Shared Hit Blocks')::bigint
+        + (plan -> 0 -> 'Plan' ->> 'Shared Read Blocks')::bigint;
+end $$;
+select make_jobs('grown');
+select enforce_jobs('grown') \g /dev/null
+insert into grown (id, queue) select g, 'a' from generate_series(1, 2) g;
+analyze grown;
+set enable_nestloop = off;
+set enable_indexscan = off;
+set enable_sort = off;
+select count(*) from pawl.claim_keys(null::grown, '{1,2}', processor => 'w', queue => 'a') \g /dev/null
+select set_config('pawl.processor', 'w', false), count(*) from pawl.fire_many('grown', '{1,2}', 'fail') \g /dev/null
+select pawl.fire('grown', 1, 'cancel'), pawl.heartbeat('grown', 'w') \g /dev/null
+insert into grown (id, queue) select g, 'a' from generate_series(3, 20000) g;
+select cmp_ok(pages($$select * from pawl.claim_keys(null::grown, '{3,4,5}', processor => 'w', queue => 'a')$$), '<',
+    100::bigint, 'named rows are found one by one');
+select cmp_ok(pages($$select pawl.heartbeat('grown', 'w')$$), '<', 100::bigint, 'the rows of a processor, too');
+select cmp_ok(pages($$select * from pawl.fire_many('grown', '{3,4,5}', 'fail')$$), '<', 100::bigint,
+    'those whose states are changed');
+select cmp_ok(pages($$select pawl.fire('grown', 6, 'cancel')$$), '<', 100::bigint, 'and a single one');
+reset pawl.processor;
+reset enable_nestloop;
+reset enable_indexscan;
+reset enable_sort;
 select * from finish();
 drop owned by pawl_claim_keys_admin;
 drop role pawl_claim_keys_admin;
