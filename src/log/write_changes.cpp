@@ -55,12 +55,16 @@ bool has_no_history(const StateChange& change, const NewestEntry& newest) {
     return !change.binding->validated && change.from != nullptr && !newest.found;
 }
 
+// Whether a running statement, or a request, has still to write the predecessor.
+bool follows_unwritten(const StateChange& change, uint32 hash) {
+    return change.may_wait && !change.begins && (follows_insertion(change, hash) || follows_request(change, hash));
+}
+
 // Whether the predecessor is still pending: this transaction has written the row before, and the newest entry is not
 // the state that the row was in. `complete`: between statements none is, so that a row without entries has no history.
 bool comes_too_early(const StateChange& change, const NewestEntry& newest, const StateChange* waiting, uint32 hash,
                      bool complete) {
     if (!change.may_wait || change.begins) return false;
-    if (follows_insertion(change, hash) || follows_request(change, hash)) return true;
     const bool expected = follows(change, newest) || (complete && has_no_history(change, newest));
     return !expected || queues_behind(waiting, hash);
 }
@@ -165,8 +169,10 @@ StateChange* write_changes(LogRun& run, StateChange* changes, bool force) {
         next = change->next;
         change->next = nullptr;
         bool wait = !run.all && cannot_be_written(*change);
+        const uint32 hash = wait ? 0 : hash_of_key(*change);
+        // without a look into the log: many may wait for one statement
+        wait = wait || (!force && follows_unwritten(*change, hash));
         if (!wait) {
-            const uint32 hash = hash_of_key(*change);
             LogWriter* writer = writer_for(run.tree, *change);
             const NewestEntry newest = find_newest(run, writer, *change, hash);
             wait = !force && comes_too_early(*change, newest, waiting, hash, run.complete);

@@ -195,6 +195,19 @@ select lives_ok($$update wide set part = 3 where id = 1$$, 'a request below a wr
 commit;
 select is(entries('wide', 1), '>a a>b', 'has its entry');
 
+-- What waits for one statement is not looked up in the log at the end of each statement within it.
+create table many (id int primary key, state text not null default 'a');
+select pawl.enforce('many', 'state', 'm'), pawl.enable_log('many') \g /dev/null
+create function pages(statement text) returns bigint language plpgsql as $$
+declare plan jsonb;
+begin
+    execute 'explain (analyze, buffers, timing off, format json) ' || statement into plan;
+    return (plan -> 0 -> 'Plan' ->> 'Shared Hit Blocks')::bigint;
+end $$;
+select cmp_ok(pages($$insert into many select generate_series(1, 500) returning pawl.fire('many', id, 'go')$$), '<',
+    50000::bigint, 'five hundred rows are inserted and changed');
+select is((select count(*) from many_transitions), 1000::bigint, 'and have their entries');
+
 -- A trigger of the log cannot leave an entry out.
 create function suppress() returns trigger language plpgsql as $$ begin return null; end $$;
 create trigger suppresses before insert on e_transitions_log for each row execute function suppress();
@@ -206,5 +219,6 @@ drop trigger suppresses on e_transitions_log;
 select is_empty($$select * from pawl.verify('t') union all select * from pawl.verify('p')
     union all select * from pawl.verify('u') union all select * from pawl.verify('e')
     union all select * from pawl.verify('back') union all select * from pawl.verify('d')
-    union all select * from pawl.verify('wide')$$, 'nothing is wrong in any log');
+    union all select * from pawl.verify('wide')
+    union all select * from pawl.verify('many')$$, 'nothing is wrong in any log');
 select * from finish();
