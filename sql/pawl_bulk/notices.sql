@@ -225,6 +225,11 @@ BEGIN
                 PERFORM pawl_bulk._end_notice(n, CASE said.result WHEN 'fail' THEN coalesce(said.message, '') END);
             EXCEPTION WHEN SQLSTATE 'PW005' THEN
                 problem := lost;
+            WHEN OTHERS OR ASSERT_FAILURE THEN
+                IF pawl_bulk._ends_duty(SQLSTATE) OR pawl.is_transient(SQLSTATE) THEN
+                    RAISE;
+                END IF;
+                problem := SQLSTATE || ': ' || SQLERRM;
             END;
         END IF;
         ok := problem IS NULL;
@@ -237,7 +242,8 @@ COMMENT ON FUNCTION pawl_bulk.report_notices(jsonb, text) IS
 'Records the results of deliveries, and returns one row for each. A failed delivery is retried with a backoff,
 max_tries times.
 results: [{"operation", "notice", "token", "result": "ok" or "fail", "message"}]. worker: the processor.
-Returns operation, notice, ok and problem (PW005: the lease is lost, or the notice is already done).
+Returns operation, notice, ok and problem (PW005: the lease is lost, or the notice is already done; otherwise the
+SQLSTATE and message of what its report raised; the other notices are reported).
 Errors: 22023 not an array, or an invalid element; PW004 no processor given. Privileges: pawl_admin, pawl_operator,
 pawl_worker.
 Example: SELECT * FROM pawl_bulk.report_notices(''[]'', ''mailer 1'')';

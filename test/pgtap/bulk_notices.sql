@@ -225,6 +225,22 @@ select is((select string_agg(concat_ws(' ', target, state), ', ' order by target
     where operation = :'o'), 'quick delivered, slow leased', 'the other counts');
 drop trigger "!slow" on pawl_bulk.notices;
 drop function ends_leases();
+-- what a report raises is the problem of that notice alone
+select done_with('good', '[{"channel": "fax", "target": "broken", "triggers": ["completion"]}, {"channel": "fax", '
+        '"target": "fine", "triggers": ["completion"]}]') as o \gset
+create function never() returns trigger language plpgsql as $$ begin raise exception 'never' using errcode = 'ZZ001';
+    end $$;
+create trigger never before update on pawl_bulk.notices
+    for each row when (old.state = 'leased' and old.target = 'broken') execute function never();
+select jsonb_agg(jsonb_build_object('operation', c.operation, 'notice', c.notice, 'token', c.token, 'result', 'ok'))
+    as both
+  from (select * from pawl_bulk.claim_notices('w5', 'fax')) c \gset
+select is((select string_agg(r.problem, ', ') from pawl_bulk.report_notices(:'both', 'w5') r where not r.ok),
+    'ZZ001: never', 'what a report raises is its problem');
+select is((select string_agg(concat_ws(' ', target, state), ', ' order by target) from pawl_bulk.notices
+    where operation = :'o'), 'broken leased, fine delivered', 'and the other notice is delivered');
+drop trigger never on pawl_bulk.notices;
+drop function never();
 select throws_ok($$select pawl_bulk.report_notices('{}', 'w')$$, '22023', null, 'a report of notices is an array');
 select throws_ok($$select pawl_bulk.report_notices('[{"result": "ok"}]', 'w')$$, '22023', null,
     'each element of a report names its notice');
