@@ -11,6 +11,7 @@ extern "C" {
 #include "utils/plancache.h"
 #include "utils/resowner.h"
 #include "utils/rls.h"
+#include "utils/selfuncs.h"
 }
 
 namespace pawl {
@@ -30,7 +31,14 @@ namespace {
 // for the order, or by the unique one of the key. Null: the planner chooses.
 const Binding* chosen = nullptr;
 Order chosen_order = Order::of_index;
+
+// Plans are kept while tables grow, and a plan that was made for a small one would walk all of it for a few rows. So
+// they are made as for large tables of which nothing else is known. Set while one is made.
+bool statistics_are_ignored = false;
+
 get_relation_info_hook_type next_relation_info = nullptr;
+get_relation_stats_hook_type next_relation_statistics = nullptr;
+get_index_stats_hook_type next_index_statistics = nullptr;
 
 struct Columns {
     AttrNumber numbers[INDEX_MAX_KEYS];
@@ -48,17 +56,17 @@ struct Columns {
 
 // The columns of the index for the order, in a table of the tree. A column that comes twice counts at its first place.
 Columns columns_in(Oid relation) {
-    const Managed& managed = *chosen->managed;
+    const Managed* managed = chosen->managed;  // only a binding without managed columns has none
     Columns columns = {};
     if (chosen_order == Order::of_leases) {
-        columns.add(relation, NameStr(managed.owner.name));
-        if (managed.lease.kept()) columns.add(relation, NameStr(managed.lease.name));
+        columns.add(relation, NameStr(managed->owner.name));
+        if (managed->lease.kept()) columns.add(relation, NameStr(managed->lease.name));
         return columns;
     }
-    if (chosen_order == Order::of_timers) columns.add(relation, NameStr(managed.due.name));
-    if (chosen_order == Order::of_claims && managed.queue.kept()) columns.add(relation, NameStr(managed.queue.name));
-    for (int i = 0; chosen_order == Order::of_claims && i < managed.claim_columns.n; ++i)
-        columns.add(relation, managed.claim_columns.items[i]);
+    if (chosen_order == Order::of_timers) columns.add(relation, NameStr(managed->due.name));
+    if (chosen_order == Order::of_claims && managed->queue.kept()) columns.add(relation, NameStr(managed->queue.name));
+    for (int i = 0; chosen_order == Order::of_claims && i < managed->claim_columns.n; ++i)
+        columns.add(relation, managed->claim_columns.items[i]);
     for (int i = 0; i < chosen->nkeys; ++i) columns.add(relation, NameStr(chosen->keys[i].name));
     return columns;
 }
@@ -78,8 +86,7 @@ bool fits(const IndexOptInfo* index, const Columns& columns) {
     return true;
 }
 
-// The plan is kept while the table grows. Made for a small one, it would walk all of the index for the order of a few
-// keys.
+// A partial index counts as one of few rows.
 void enlarge(RelOptInfo* info) {
     constexpr double rows = 1e7;
     constexpr BlockNumber pages = 200000;
@@ -88,13 +95,25 @@ void enlarge(RelOptInfo* info) {
     ListCell* cell;
     foreach (cell, info->indexlist) {
         auto* index = lfirst_node(IndexOptInfo, cell);
-        index->tuples = Max(index->tuples, rows);
-        index->pages = Max(index->pages, pages / 4);
+        const int part = index->indpred == NIL ? 1 : 20;
+        index->tuples = Max(index->tuples, rows / part);
+        index->pages = Max(index->pages, pages / 4 / part);
     }
+}
+
+bool relation_statistics(PlannerInfo* root, RangeTblEntry* entry, AttrNumber column, VariableStatData* found) {
+    if (statistics_are_ignored) return true;
+    return next_relation_statistics != nullptr && next_relation_statistics(root, entry, column, found);
+}
+
+bool index_statistics(PlannerInfo* root, Oid index, AttrNumber column, VariableStatData* found) {
+    if (statistics_are_ignored) return true;
+    return next_index_statistics != nullptr && next_index_statistics(root, index, column, found);
 }
 
 void relation_info(PlannerInfo* root, Oid relation, bool is_parent, RelOptInfo* info) {
     if (next_relation_info != nullptr) next_relation_info(root, relation, is_parent, info);
+    if (statistics_are_ignored) enlarge(info);
     if (chosen == nullptr || info->indexlist == NIL || relation == chosen->locked_after) return;
     if (chosen_order == Order::of_keys && relation != chosen->table && info->reloptkind == RELOPT_BASEREL) return;
     const Columns columns = columns_in(relation);
@@ -104,7 +123,6 @@ void relation_info(PlannerInfo* root, Oid relation, bool is_parent, RelOptInfo* 
     foreach (cell, info->indexlist)
         if (fits(lfirst_node(IndexOptInfo, cell), columns)) ours = lappend(ours, lfirst(cell));
     if (ours != NIL) info->indexlist = ours;
-    if (ours != NIL && chosen_order == Order::of_keys) enlarge(info);
 }
 
 void choose_index(const Binding* binding, Order order) noexcept {
@@ -163,13 +181,17 @@ int64 pages_touched() {
 
 void plan(KeptPlan* kept, const Binding& binding) {
     choose_index(&binding, kept->order);
+    statistics_are_ignored = true;
     PG_TRY();
     {
         CachedPlan* made = SPI_plan_get_cached_plan(kept->plan);
         if (made != nullptr) ReleaseCachedPlan(made, CurrentResourceOwner);
     }
     PG_FINALLY();
-    { choose_index(nullptr, Order::of_index); }
+    {
+        choose_index(nullptr, Order::of_index);
+        statistics_are_ignored = false;
+    }
     PG_END_TRY();
 }
 
@@ -240,6 +262,10 @@ int64 pages_of_runs() noexcept {
 void register_index_choice() {
     next_relation_info = get_relation_info_hook;
     get_relation_info_hook = relation_info;
+    next_relation_statistics = get_relation_stats_hook;
+    get_relation_stats_hook = relation_statistics;
+    next_index_statistics = get_index_stats_hook;
+    get_index_stats_hook = index_statistics;
 }
 
 void free_plans(Binding& binding) noexcept {
