@@ -91,42 +91,6 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._take_sql_step(text, interval, jsonb) IS
 'internal: the keys of the next step that is a SQL function, or null; before: the step that was run before it';
 
--- Claims the next steps for the rest of this transaction, with leases that outlast it. The timeout of a step does not
--- run while others do: a step that has one is the only one of its claim.
-CREATE FUNCTION pawl_dag._take_sql_steps(worker text, batch integer) RETURNS jsonb[]
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-SET pawl.event = ''
-SET pawl.events = ''
-SET pawl.token = ''
-AS $function$
-DECLARE
-    steps jsonb[];
-    timed boolean;
-BEGIN
-    IF batch > 1 AND NOT EXISTS (SELECT FROM (SELECT s.timeout FROM pawl_dag.steps s
-             WHERE s.namespace = 'sql:' AND s.state = 'enqueued' AND s.next_retry_at IS NULL
-             ORDER BY s.rank DESC, s.task_uuid, s.step_uuid LIMIT batch) n WHERE n.timeout IS NOT NULL) THEN
-        BEGIN
-            SELECT array_agg(jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'token', c.token,
-                       'for_transaction', true)), bool_or(c.timeout IS NOT NULL)
-              INTO steps, timed FROM pawl.claim(NULL::pawl_dag.steps, 'Start', worker, '1 day', batch, 'sql:') c;
-            IF timed THEN  -- another session has claimed the steps before it
-                PERFORM pawl.raise('40000', 'a step with a timeout');
-            END IF;
-            RETURN coalesce(steps, '{}');
-        EXCEPTION WHEN transaction_rollback THEN
-            IF timed IS NOT TRUE THEN
-                RAISE;
-            END IF;
-        END;
-    END IF;
-    RETURN array_remove(ARRAY[pawl_dag._take_sql_step(worker, NULL, NULL)], NULL);
-END
-$function$;
-COMMENT ON FUNCTION pawl_dag._take_sql_steps(text, integer) IS
-'internal: the keys of the next steps that are SQL functions, for one transaction';
-
 -- As pawl.reap would, but at once, and with the reason.
 CREATE FUNCTION pawl_dag._end_overdue_step(step jsonb) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -157,22 +121,14 @@ DECLARE
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
     held pawl_dag.steps;
 BEGIN
-    IF step ? 'for_transaction' THEN
-        -- another step of this transaction may have changed it
-        SELECT s.* INTO held FROM pawl_dag.steps s
-         WHERE s.task_uuid = (step ->> 'task_uuid')::uuid AND s.step_uuid = (step ->> 'step_uuid')::uuid
-           AND s.token = (step ->> 'token')::bigint AND s.state = 'in_progress';
-    ELSE
-        -- for as long as this transaction lives the row is locked and the lease long;
-        -- whatever ends it brings the short one back
-        PERFORM set_config('pawl.processor', worker, true);
-        UPDATE pawl_dag.steps s SET lease_until = clock_timestamp() + interval '1 day'
-         WHERE s.task_uuid = (step ->> 'task_uuid')::uuid AND s.step_uuid = (step ->> 'step_uuid')::uuid
-             AND s.state = 'in_progress' AND s.token = (step ->> 'token')::bigint
-             AND s.lease_until > clock_timestamp()
-        RETURNING s.* INTO held;
-        PERFORM set_config('pawl.processor', caller, true);
-    END IF;
+    -- for as long as this transaction lives the row is locked and the lease long;
+    -- whatever ends it brings the short one back
+    PERFORM set_config('pawl.processor', worker, true);
+    UPDATE pawl_dag.steps s SET lease_until = clock_timestamp() + interval '1 day'
+     WHERE s.task_uuid = (step ->> 'task_uuid')::uuid AND s.step_uuid = (step ->> 'step_uuid')::uuid
+         AND s.state = 'in_progress' AND s.token = (step ->> 'token')::bigint AND s.lease_until > clock_timestamp()
+    RETURNING s.* INTO held;
+    PERFORM set_config('pawl.processor', caller, true);
     IF held.step_uuid IS NULL THEN
         PERFORM pawl_dag._end_overdue_step(step);
         RETURN 0;
@@ -197,36 +153,23 @@ AS $function$
 BEGIN
     RAISE WARNING USING ERRCODE = code,
         MESSAGE = format('step %s of task %s raised: %s', step ->> 'step_uuid', step ->> 'task_uuid', said);
-    PERFORM set_config('pawl.processor', worker, true);
-    BEGIN
-        IF step ? 'for_transaction' THEN
-            UPDATE pawl_dag.steps s SET lease_until = clock_timestamp() + interval '60 s'
-             WHERE s.task_uuid = (step ->> 'task_uuid')::uuid AND s.step_uuid = (step ->> 'step_uuid')::uuid
-               AND s.state = 'in_progress' AND s.token = (step ->> 'token')::bigint;
-        END IF;
-    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-        IF pawl.must_reraise(SQLSTATE) THEN
-            RAISE;
-        END IF;
-    END;
     IF pawl.is_transient(code) THEN
         RETURN;
     END IF;
-    BEGIN
-        UPDATE pawl_dag.steps s SET state = 'enqueued_as_error_for_orchestration',
-               error = jsonb_build_object('message', said, 'sqlstate', code), permanent = false
-         WHERE s.task_uuid = (step ->> 'task_uuid')::uuid AND s.step_uuid = (step ->> 'step_uuid')::uuid
-           AND s.state = 'in_progress' AND s.token = (step ->> 'token')::bigint AND s.lease_until > clock_timestamp();
-        IF NOT FOUND THEN
-            PERFORM pawl_dag._end_overdue_step(step);
-        END IF;
-    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-        IF pawl.must_reraise(SQLSTATE) THEN
-            RAISE;
-        END IF;
-        RAISE WARNING 'step % of task % waits until its lease expires: %', step ->> 'step_uuid', step ->> 'task_uuid',
-            SQLERRM;
-    END;
+    PERFORM set_config('pawl.processor', worker, true);
+    UPDATE pawl_dag.steps s SET state = 'enqueued_as_error_for_orchestration',
+           error = jsonb_build_object('message', said, 'sqlstate', code), permanent = false
+     WHERE s.task_uuid = (step ->> 'task_uuid')::uuid AND s.step_uuid = (step ->> 'step_uuid')::uuid
+       AND s.state = 'in_progress' AND s.token = (step ->> 'token')::bigint AND s.lease_until > clock_timestamp();
+    IF NOT FOUND THEN
+        PERFORM pawl_dag._end_overdue_step(step);
+    END IF;
+EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+    IF pawl.must_reraise(SQLSTATE) THEN
+        RAISE;
+    END IF;
+    RAISE WARNING 'step % of task % waits until its lease expires: %', step ->> 'step_uuid', step ->> 'task_uuid',
+        SQLERRM;
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._step_raised(jsonb, text, text, text) IS
@@ -266,18 +209,16 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     worker constant text := pawl.uuid_v7()::text;
-    steps jsonb[];
     step jsonb;
 BEGIN
     PERFORM pawl.check_batch(batch, 10000);
     done := 0;
-    WHILE done < batch LOOP
-        steps := pawl_dag._take_sql_steps(worker, least(batch - done, 100));
-        EXIT WHEN steps = '{}';
-        FOREACH step IN ARRAY steps LOOP
-            PERFORM pawl_dag._run_apart(step, worker);
-        END LOOP;
-        done := done + cardinality(steps);
+    -- one after the other: the timeout of a step does not run while others do
+    FOR n IN 1 .. batch LOOP
+        step := pawl_dag._take_sql_step(worker, NULL, NULL);
+        EXIT WHEN step IS NULL;
+        PERFORM pawl_dag._run_apart(step, worker);
+        done := n;
     END LOOP;
 END
 $function$;

@@ -139,30 +139,6 @@ select is(looks(), 'alone enqueued_for_orchestration 1; sets enqueued_for_orches
     'the duty treats them alike, and the last attempt ends the step');
 set client_min_messages to warning;
 select is_empty('select * from public.effects', 'nothing remains of a function that took too long');
--- steps of one transaction are claimed together; a function may change those after it
-create function public.cancels_next(context jsonb, inputs jsonb) returns jsonb language plpgsql as $$
-begin
-    insert into public.effects select 'claimed ' || count(*) from pawl_dag.steps s where s.state = 'in_progress';
-    perform pawl_dag.cancel_task(s.task_uuid) from pawl_dag.steps s
-        where s.name = 'next' and s.state in ('enqueued', 'in_progress');
-    return '1';
-end $$;
-create sequence public.runs_of_next;  -- which no rollback sets back
-create function public.next(context jsonb, inputs jsonb) returns jsonb language sql as $$
-    select to_jsonb(nextval('public.runs_of_next')) $$;
-select pawl_dag.define_template(jsonb_build_object('name', n, 'identity_strategy', 'always_unique', 'steps',
-    jsonb_build_array(jsonb_build_object('name', n, 'handler', 'sql:public.' || n))))
-  from unnest(array['cancels_next', 'next']) n \g /dev/null
-truncate started;
-insert into started select pawl_dag.start_task(n, priority => p)
-  from (values ('cancels_next', 9), ('next', 8), ('alone', 7)) t(n, p);
-select count(*) from pawl_dag.orchestrate() \g /dev/null
-select is(done, 3, 'all of the transaction are run or passed over') from pawl_dag.run_sql_steps(10);
-select is(looks(), 'alone enqueued_for_orchestration 1; cancels_next enqueued_for_orchestration 1; next cancelled 1',
-    'a step that a function has cancelled is not run');
-select is((select is_called from public.runs_of_next), false, 'its function was not called');
-select is((select string_agg(of, ', ') from public.effects), 'claimed 3', 'they were claimed together');
-truncate effects;
 -- a report that always raises leaves its step to the lease
 create function public.rejects() returns trigger
     language plpgsql as $$ begin raise exception 'no' using errcode = 'ZZ001'; end $$;
