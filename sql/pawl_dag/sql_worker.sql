@@ -22,6 +22,10 @@ BEGIN
                permanent = problem ->> 'sqlstate' IN ('42883', '42501')
          WHERE s.task_uuid = step.task_uuid AND s.step_uuid = step.step_uuid;
     END IF;
+    IF NOT FOUND THEN
+        PERFORM pawl.raise('55000', format('the report of step %s was not written', step.step_uuid),
+            'The step is gone, or a trigger of the table has suppressed the update.');
+    END IF;
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._report_sql_step(pawl_dag.steps, text, jsonb, jsonb) IS

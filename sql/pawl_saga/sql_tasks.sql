@@ -149,8 +149,16 @@ BEGIN
        AND (t.state = 'RUNNING' OR t.state = 'REVERTING') FOR NO KEY UPDATE;
     IF FOUND THEN
         PERFORM pawl_saga._set_aside(flow, duty, code, said);
-        UPDATE pawl_saga.tasks t SET lease_until = (SELECT s.due_at FROM pawl_saga.set_aside s WHERE s.flow_uuid = flow)
-         WHERE t.flow_uuid = flow AND t.node = held.node;
+        BEGIN
+            UPDATE pawl_saga.tasks t
+               SET lease_until = (SELECT s.due_at FROM pawl_saga.set_aside s WHERE s.flow_uuid = flow)
+             WHERE t.flow_uuid = flow AND t.node = held.node;
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+            IF pawl.must_reraise(SQLSTATE) THEN
+                RAISE;
+            END IF;
+            RAISE WARNING 'the lease of task % of flow % stays as it is: %', held.name, flow, SQLERRM;
+        END;
     END IF;
 END
 $function$;

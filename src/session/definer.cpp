@@ -48,9 +48,34 @@ void reset(const char* setting) {
     set_config_option(setting, nullptr, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
+// What statements say of the state changes that they make.
+constexpr const char* context_settings[] = {"pawl.processor", "pawl.event",          "pawl.events",
+                                            "pawl.token",     "pawl.correlation_id", "pawl.metadata",
+                                            "pawl.delay",     "pawl.traceparent",    "pawl.tracestate"};
+constexpr int ncontext_settings = lengthof(context_settings);
+
+const char* value_of_setting(const char* name) {
+    const char* value = GetConfigOption(name, true, false);
+    return value == nullptr ? "" : value;
+}
+
+void save_context(char** values) {
+    for (int i = 0; i < ncontext_settings; ++i) values[i] = pstrdup(value_of_setting(context_settings[i]));
+}
+
+// Until the transaction ends: what a function says of its own state changes is not said of those after it.
+void restore_context(char** values) {
+    for (int i = 0; i < ncontext_settings; ++i)
+        if (strcmp(value_of_setting(context_settings[i]), values[i]) != 0)
+            set_config_option(context_settings[i], values[i], PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0,
+                              false);
+}
+
 // The result is copied into the memory context of the caller.
 void run(void* argument) {
     auto* call = static_cast<Call*>(argument);
+    char* context[ncontext_settings];
+    save_context(context);
     const int settings = NewGUCNestLevel();
     reset_planner_settings();
     SPI_connect();
@@ -69,7 +94,8 @@ void run(void* argument) {
         call->result = SPI_datumTransfer(call->result, by_value, length);
     }
     SPI_finish();
-    AtEOXact_GUC(true, settings);  // what the function has set stays
+    AtEOXact_GUC(true, settings);  // what else the function has set stays
+    restore_context(context);
 }
 
 }  // namespace

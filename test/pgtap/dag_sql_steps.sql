@@ -139,6 +139,55 @@ select is(looks(), 'alone enqueued_for_orchestration 1; sets enqueued_for_orches
     'the duty treats them alike, and the last attempt ends the step');
 set client_min_messages to warning;
 select is_empty('select * from public.effects', 'nothing remains of a function that took too long');
+-- nor is what it says of its own state changes said of theirs
+create function public.says(context jsonb, inputs jsonb) returns jsonb language plpgsql as $$
+begin
+    perform pawl.set_context(metadata => '{"order": 4711}', correlation_id => 'order-4711', delay => '1 day');
+    return '1';
+end $$;
+create function public.says_for_session(context jsonb, inputs jsonb) returns jsonb language sql as $$
+    select to_jsonb(set_config('pawl.metadata', '{"order": 4712}', false)) $$;
+select pawl_dag.define_template(jsonb_build_object('name', n, 'identity_strategy', 'always_unique', 'steps',
+    jsonb_build_array(jsonb_build_object('name', n, 'handler', 'sql:public.' || n))))
+  from unnest(array['says', 'says_for_session']) n \g /dev/null
+create function said_of_others() returns bigint language sql as $$
+    select count(*) from pawl_dag.step_transitions l join pawl_dag.steps s using (task_uuid, step_uuid)
+        join public.started t using (task_uuid)
+     where s.name = 'alone' and l.to_state in ('in_progress', 'enqueued_for_orchestration')
+       and (l.metadata ? 'order' or l.correlation_id = 'order-4711') $$;
+truncate started;
+insert into started select pawl_dag.start_task(n, priority => p) from (values ('says', 9), ('alone', 8)) t(n, p);
+select count(*) from pawl_dag.orchestrate() \g /dev/null
+select is(done, 2, 'two run in one transaction') from pawl_dag.run_sql_steps(10);
+select is(said_of_others(), 0::bigint, 'the context that a function sets is not that of the next step');
+truncate started;
+insert into started select pawl_dag.start_task(n, priority => p)
+  from (values ('says_for_session', 9), ('says', 8), ('alone', 7)) t(n, p);
+select count(*) from pawl_dag.orchestrate() \g /dev/null
+call works();
+select is(looks(), 'alone enqueued_for_orchestration 1; says enqueued_for_orchestration 1; says_for_session '
+    'enqueued_for_orchestration 1', 'three run in transactions of their own');
+select is(said_of_others(), 0::bigint, 'nor is a context that it sets for the session');
+select is(current_setting('pawl.metadata', true), '', 'which the duty leaves as it was');
+-- a report that a trigger suppresses undoes what the function did
+create function public.suppresses() returns trigger language plpgsql as $$ begin return null; end $$;
+create trigger suppresses before update on pawl_dag.steps for each row
+    when (old.state = 'in_progress' and new.state = 'enqueued_for_orchestration' and new.name = 'suppressed')
+    execute function suppresses();
+create function public.leaves(context jsonb, inputs jsonb) returns jsonb language sql as $$
+    insert into public.effects values ('suppressed') returning '1'::jsonb $$;
+select pawl_dag.define_template('{"name": "suppressed", "identity_strategy": "always_unique", "steps": [
+    {"name": "suppressed", "handler": "sql:public.leaves", "retry": {"max_attempts": 1}}]}') \g /dev/null
+truncate started;
+insert into started select pawl_dag.start_task('suppressed');
+select count(*) from pawl_dag.orchestrate() \g /dev/null
+set client_min_messages = error;
+select done from pawl_dag.run_sql_steps(10) \g /dev/null
+set client_min_messages to warning;
+select is((select state || ' ' || (error ->> 'sqlstate') from pawl_dag.steps where name = 'suppressed'),
+    'enqueued_as_error_for_orchestration 55000', 'a step whose report is suppressed fails');
+select is_empty('select * from public.effects', 'and its function is undone');
+drop trigger suppresses on pawl_dag.steps;
 -- a report that always raises leaves its step to the lease
 create function public.rejects() returns trigger
     language plpgsql as $$ begin raise exception 'no' using errcode = 'ZZ001'; end $$;

@@ -190,5 +190,20 @@ select throws_ok(format('select pawl_saga.claim_job(%L, %L)', :'job', 'c'), '550
 select is((select done from pawl_saga.conduct()), 0::bigint, 'nor by the conductor');
 select pawl.resume('pawl_saga.jobs', 'default') \g /dev/null
 select is((select done from pawl_saga.conduct()), 1::bigint, 'until the board goes on');
+
+-- A task that cannot be written at all leaves the others alone.
+select pawl_saga.start('sql') as bad, pawl_saga.start('sql') as good \gset
+create function never() returns trigger language plpgsql as $$ begin raise exception 'never'; end $$;
+select format('create trigger never before update on pawl_saga.tasks for each row when (old.flow_uuid = %L and '
+    'old.state = ''RUNNING'') execute function never()', :'bad') \gexec
+set client_min_messages = error;
+select done from pawl_saga.run_sql_tasks() \g /dev/null
+set client_min_messages = warning;
+select is(state(:'good'), 'SUCCESS: a SUCCESS', 'a task whose lease cannot be changed either does not stop the others');
+select is(state(:'bad'), 'RUNNING: a RUNNING', 'and is left as it is');
+drop trigger never on pawl_saga.tasks;
+delete from pawl_saga.set_aside;
+update pawl_saga.tasks set lease_until = clock_timestamp() - interval '1 s'
+    where flow_uuid = :'bad' and set_config('pawl.processor', worker, true) is not null;
 select is_empty('select * from pawl_saga.verify()', 'nothing is wrong');
 select * from finish();

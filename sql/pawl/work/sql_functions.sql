@@ -65,7 +65,8 @@ Returns result, and problem: null, or {"message", "detail", "sqlstate"}; 42883 i
 Errors: 22023 no argument; those for which pawl.must_reraise is true. Privileges: pawl_admin, pawl_operator.
 Example: SELECT * FROM pawl.try_function(current_user, ''pg_catalog.jsonb_typeof'', ''[]'')';
 
--- It commits, so it cannot have settings for its whole run: each transaction begins with the search_path.
+-- It commits, so it cannot have settings for its whole run: each transaction begins with the search_path, and without
+-- what a function before it has set for the session: its attribution is not that of other work.
 CREATE PROCEDURE pawl.claim_and_run(claim text, run text, failed text, processor text, lease interval, batch integer,
     INOUT done integer DEFAULT NULL, duration interval DEFAULT '100 ms')
 LANGUAGE plpgsql SECURITY INVOKER
@@ -78,6 +79,9 @@ DECLARE
     failures integer := 0;
     said text;
     code text;
+    names constant text[] := '{pawl.processor,pawl.event,pawl.events,pawl.token,pawl.correlation_id,pawl.metadata,'
+        'pawl.delay,pawl.traceparent,pawl.tracestate}';
+    context constant text[] := ARRAY(SELECT pg_catalog.current_setting(n, true) FROM pg_catalog.unnest(names) n);
 BEGIN
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     done := 0;
@@ -114,6 +118,10 @@ BEGIN
             work := NULL;
         END IF;
         COMMIT;
+        PERFORM pg_catalog.set_config(names[n], coalesce(context[n], ''), false)
+           FROM pg_catalog.generate_subscripts(names, 1) n
+          WHERE coalesce(pg_catalog.current_setting(names[n], true), '') OPERATOR(pg_catalog.<>)
+              coalesce(context[n], '');
     END LOOP;
 END
 $function$;
