@@ -4,6 +4,9 @@
 #include "pg/spi.hpp"
 
 extern "C" {
+#include "access/genam.h"
+#include "catalog/pg_am_d.h"
+#include "commands/defrem.h"
 #include "executor/instrument.h"
 #include "nodes/pathnodes.h"
 #include "optimizer/plancat.h"
@@ -20,6 +23,7 @@ struct KeptPlan {
     KeptPlan* next;
     SPIPlanPtr plan;
     Order order;
+    Oid key_index;  // by which rows are found; else invalid
     bool planned;
     char query[FLEXIBLE_ARRAY_MEMBER];
 };
@@ -30,6 +34,7 @@ namespace {
 // of the table that lies behind a row. While a binding is chosen, plans read its table only by the index that pawl made
 // for the order, or by the unique one of the key. Null: the planner chooses.
 const Binding* chosen = nullptr;
+Oid chosen_index = InvalidOid;  // of the key
 Order chosen_order = Order::of_index;
 
 // Plans are kept while tables grow, and a plan that was made for a small one would walk all of it for a few rows. So
@@ -71,19 +76,51 @@ Columns columns_in(Oid relation) {
     return columns;
 }
 
-bool has(const IndexOptInfo* index, AttrNumber column) {
-    for (int i = 0; i < index->nkeycolumns; ++i)
-        if (index->indexkeys[i] == column) return true;
-    return false;
+bool fits(const IndexOptInfo* index, const Columns& columns) {
+    if (index->indpred == NIL || index->nkeycolumns != columns.n) return false;
+    for (int i = 0; i < columns.n; ++i)
+        if (index->indexkeys[i] != columns.numbers[i]) return false;
+    return true;
 }
 
-bool fits(const IndexOptInfo* index, const Columns& columns) {
-    const bool of_key = chosen_order == Order::of_keys;
-    if (of_key != (index->indpred == NIL) || (of_key && !index->unique) || index->nkeycolumns != columns.n)
+// Whether equality of the key, by the operators and collations of its columns, is what the index is unique by.
+bool is_of_key(Relation index, Relation table, const Binding& binding) {
+    const FormData_pg_index* form = index->rd_index;
+    if (!form->indisvalid || !form->indisunique || form->indnkeyatts != binding.nkeys ||
+        index->rd_rel->relam != BTREE_AM_OID || RelationGetIndexPredicate(index) != NIL)
         return false;
-    for (int i = 0; i < columns.n; ++i)
-        if (of_key ? !has(index, columns.numbers[i]) : index->indexkeys[i] != columns.numbers[i]) return false;
+    for (int i = 0; i < binding.nkeys; ++i) {
+        const AttrNumber column = form->indkey.values[i];
+        bool of_key = false;
+        for (int j = 0; j < binding.nkeys; ++j)
+            of_key |= column == get_attnum(RelationGetRelid(table), NameStr(binding.keys[j].name));
+        if (!of_key || column <= 0) return false;
+        const FormData_pg_attribute* attribute = TupleDescAttr(RelationGetDescr(table), column - 1);
+        const Oid operators = GetDefaultOpClass(getBaseType(attribute->atttypid), BTREE_AM_OID);
+        if (index->rd_indcollation[i] != attribute->attcollation || !OidIsValid(operators) ||
+            index->rd_opfamily[i] != get_opclass_family(operators))
+            return false;
+    }
     return true;
+}
+
+// The unique index of the key; InvalidOid if there is none by which all rows are found: then PostgreSQL plans better.
+// Policies may have queries of their own, which the settings for ours do not suit.
+Oid find_key_index(const Binding& binding) {
+    Relation table = try_relation_open(binding.table, NoLock);
+    if (table == nullptr) return InvalidOid;
+    Oid found = InvalidOid;
+    if (table->rd_rel->relkind == RELKIND_RELATION && !table->rd_rel->relhassubclass &&
+        !table->rd_rel->relrowsecurity && !binding.distributed) {
+        ListCell* cell;
+        foreach (cell, RelationGetIndexList(table)) {
+            Relation index = index_open(lfirst_oid(cell), AccessShareLock);
+            if (!OidIsValid(found) && is_of_key(index, table, binding)) found = RelationGetRelid(index);
+            index_close(index, NoLock);
+        }
+    }
+    relation_close(table, NoLock);
+    return found;
 }
 
 // A partial index counts as one of few rows.
@@ -115,13 +152,15 @@ void relation_info(PlannerInfo* root, Oid relation, bool is_parent, RelOptInfo* 
     if (next_relation_info != nullptr) next_relation_info(root, relation, is_parent, info);
     if (statistics_are_ignored) enlarge(info);
     if (chosen == nullptr || info->indexlist == NIL || relation == chosen->locked_after) return;
-    if (chosen_order == Order::of_keys && relation != chosen->table && info->reloptkind == RELOPT_BASEREL) return;
-    const Columns columns = columns_in(relation);
+    const bool of_keys = chosen_order == Order::of_keys;
+    const Columns columns = of_keys ? Columns() : columns_in(relation);
     if (columns.missing) return;
     List* ours = NIL;
     ListCell* cell;
-    foreach (cell, info->indexlist)
-        if (fits(lfirst_node(IndexOptInfo, cell), columns)) ours = lappend(ours, lfirst(cell));
+    foreach (cell, info->indexlist) {
+        auto* index = lfirst_node(IndexOptInfo, cell);
+        if (of_keys ? index->indexoid == chosen_index : fits(index, columns)) ours = lappend(ours, index);
+    }
     if (ours != NIL) info->indexlist = ours;
 }
 
@@ -139,6 +178,8 @@ KeptPlan* find_plan(const Binding& binding, const char* query) {
 }  // namespace
 
 KeptPlan* keep_plan(Binding& binding, const char* query, int n, Oid* types, Order order) {
+    const Oid key_index = order == Order::of_keys ? find_key_index(binding) : InvalidOid;
+    if (order == Order::of_keys && !OidIsValid(key_index)) order = Order::planned;
     SPIPlanPtr plan = SPI_prepare_cursor(query, n, types, order == Order::planned ? 0 : CURSOR_OPT_GENERIC_PLAN);
     if (plan == nullptr)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
@@ -147,6 +188,7 @@ KeptPlan* keep_plan(Binding& binding, const char* query, int n, Oid* types, Orde
         MemoryContextAlloc(GetMemoryChunkContext(binding.keys), offsetof(KeptPlan, query) + strlen(query) + 1));
     strcpy(kept->query, query);
     kept->order = order;
+    kept->key_index = key_index;
     kept->planned = false;
     SPI_keepplan(plan);
     kept->plan = plan;
@@ -181,6 +223,7 @@ int64 pages_touched() {
 
 void plan(KeptPlan* kept, const Binding& binding) {
     choose_index(&binding, kept->order);
+    chosen_index = kept->key_index;
     statistics_are_ignored = true;
     PG_TRY();
     {
@@ -235,7 +278,9 @@ void Parameters::add_column(Oid type, Datum* column, int rows, bool* nulls_in) {
 }
 
 int run_kept(KeptPlan* kept, const Binding& binding, Datum* values, const char* nulls) {
-    const bool any_plan = kept->order == Order::planned;
+    // what the statement fires is planned as the session wants
+    const bool any_plan = kept->order == Order::planned ||
+                          (kept->order == Order::of_keys && plan_cache_mode == PLAN_CACHE_MODE_FORCE_CUSTOM_PLAN);
     const bool first = !any_plan && !stays_planned(kept);
     if (first) plan_by_index(kept, binding);
     const int64 before = pages_touched();

@@ -24,7 +24,8 @@ struct Parameters {
 };
 
 // How the rows are ordered: by an index (any, or the one that pawl made for claims, timers or leases), or by sorting
-// the few rows that an index finds (any, or that of the key). planned: as PostgreSQL plans, anew if it wants to.
+// the few rows that an index finds: any, or of_keys the unique one of the key, or if there is none as PostgreSQL plans.
+// planned: as PostgreSQL plans, anew if it wants to.
 enum class Order { of_index, of_claims, of_timers, of_leases, sorted, of_keys, planned };
 
 // Runs a statement; its result is in SPI_tuptable. Must run inside SPI. The plan is kept in the binding under the

@@ -15,11 +15,8 @@ KeptPlan*& plan_of(const Target& target, Plan plan) {
     return target.binding->plans[static_cast<int>(plan)];
 }
 
-// A plan that is made for the values may read and lock fewer partitions, or shards.
 KeptPlan* prepare_to_keep(const Target& target, const char* query, int nparameters, Oid* types) {
-    const bool is_divided =
-        target.binding->distributed || target.relation->rd_rel->relkind == RELKIND_PARTITIONED_TABLE;
-    return keep_plan(*target.binding, query, nparameters, types, is_divided ? Order::planned : Order::of_keys);
+    return keep_plan(*target.binding, query, nparameters, types, Order::of_keys);
 }
 
 Oid* key_types(const Binding& binding, bool of_arrays, int skip) {

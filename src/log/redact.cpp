@@ -31,6 +31,7 @@ struct Redaction {
     char* redact_log;
     char* redact_results;
     Datum changed[4];  // of the changed entries: ids, processors, correlation ids, metadata
+    Datum kept[3];     // of all entries of the row, as they are now: ids, processors, correlation ids
     int64 entries;
     int64 results;
     int64 events;
@@ -138,14 +139,14 @@ void redact_log(void* argument) {
     SPI_connect();
     redaction->entries = count_of(redaction->redact_log, 2, types, values);
     for (int i = 0; i < 4; ++i) redaction->changed[i] = array_result(2 + i);
+    for (int i = 0; i < 3; ++i) redaction->kept[i] = array_result(6 + i);
     SPI_finish();
 }
 
 void redact_results(void* argument) {
     auto* redaction = static_cast<Redaction*>(argument);
     Oid types[] = {TEXTARRAYOID, TEXTARRAYOID, UUIDARRAYOID, TEXTARRAYOID, TEXTARRAYOID};
-    Datum values[] = {redaction->key, redaction->fields, redaction->changed[0], redaction->changed[1],
-                      redaction->changed[2]};
+    Datum values[] = {redaction->key, redaction->fields, redaction->kept[0], redaction->kept[1], redaction->kept[2]};
     SPI_connect();
     redaction->results = count_of(redaction->redact_results, 5, types, values);
     SPI_finish();

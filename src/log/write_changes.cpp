@@ -43,30 +43,53 @@ struct Subjects {
     }
 };
 
-// Whether an earlier state change of the same subject (or of one with the same hash) is waiting.
-bool queues_behind(const StateChange* waiting, uint32 hash) {
-    for (const StateChange* other = waiting; other != nullptr; other = other->next)
-        if (hash_of_key(*other) == hash) return true;
-    return false;
-}
+// The subjects of state changes that wait, by hash; of two with one hash the later one waits too. In the memory of the
+// caller.
+struct Waiting {
+    uint32* slots;  // hashes, with the lowest bit set because 0 is an empty slot
+    uint32 size;    // a power of two; 0: none
+    uint32 n;
+
+    uint32* find(uint32 hash) const {
+        uint32 slot = (hash >> 1) & (size - 1);
+        while (slots[slot] != 0 && slots[slot] != (hash | 1)) slot = (slot + 1) & (size - 1);
+        return &slots[slot];
+    }
+
+    bool has(uint32 hash) const { return size > 0 && *find(hash) != 0; }
+
+    void grow() {
+        const Waiting old = *this;
+        size = Max(old.size * 4, 64);
+        slots = static_cast<uint32*>(palloc0(sizeof(uint32) * size));
+        for (uint32 i = 0; i < old.size; ++i)
+            if (old.slots[i] != 0) *find(old.slots[i]) = old.slots[i];
+    }
+
+    void add(uint32 hash) {
+        if (n >= size / 2) grow();
+        uint32* slot = find(hash);
+        if (*slot == 0) ++n;
+        *slot = hash | 1;
+    }
+};
 
 // Whether the row was there before its log, which has no entry of it yet: the binding is not validated.
 bool has_no_history(const StateChange& change, const NewestEntry& newest) {
     return !change.binding->validated && change.from != nullptr && !newest.found;
 }
 
-// Whether a running statement, or a request, has still to write the predecessor.
-bool follows_unwritten(const StateChange& change, uint32 hash) {
-    return change.may_wait && !change.begins && (follows_insertion(change, hash) || follows_request(change, hash));
+// Whether a running statement, or a request, has still to write the predecessor, or that waits itself.
+bool follows_unwritten(const StateChange& change, uint32 hash, const Waiting& waiting) {
+    return change.may_wait && !change.begins &&
+           (waiting.has(hash) || follows_insertion(change, hash) || follows_request(change, hash));
 }
 
 // Whether the predecessor is still pending: this transaction has written the row before, and the newest entry is not
 // the state that the row was in. `complete`: between statements none is, so that a row without entries has no history.
-bool comes_too_early(const StateChange& change, const NewestEntry& newest, const StateChange* waiting, uint32 hash,
-                     bool complete) {
+bool comes_too_early(const StateChange& change, const NewestEntry& newest, bool complete) {
     if (!change.may_wait || change.begins) return false;
-    const bool expected = follows(change, newest) || (complete && has_no_history(change, newest));
-    return !expected || queues_behind(waiting, hash);
+    return !follows(change, newest) && !(complete && has_no_history(change, newest));
 }
 
 // Sorts state changes by the commands that made them. They are in order unless triggers nest.
@@ -164,18 +187,19 @@ void write_change(LogRun& run, LogWriter* writer, const StateChange& change, uin
 StateChange* write_changes(LogRun& run, StateChange* changes, bool force) {
     StateChange* waiting = nullptr;
     StateChange** waiting_end = &waiting;
+    Waiting subjects = {nullptr, 0, 0};
     run.written = 0;
     for (StateChange *change = changes, *next; change != nullptr; change = next) {
         next = change->next;
         change->next = nullptr;
         bool wait = !run.all && cannot_be_written(*change);
-        const uint32 hash = wait ? 0 : hash_of_key(*change);
+        const uint32 hash = hash_of_key(*change);
         // without a look into the log: many may wait for one statement
-        wait = wait || (!force && follows_unwritten(*change, hash));
+        wait = wait || (!force && follows_unwritten(*change, hash, subjects));
         if (!wait) {
             LogWriter* writer = writer_for(run.tree, *change);
             const NewestEntry newest = find_newest(run, writer, *change, hash);
-            wait = !force && comes_too_early(*change, newest, waiting, hash, run.complete);
+            wait = !force && comes_too_early(*change, newest, run.complete);
             if (!wait) {
                 write_change(run, writer, *change, hash, newest);
                 if (run.notes) note_written(*change, hash);
@@ -185,6 +209,7 @@ StateChange* write_changes(LogRun& run, StateChange* changes, bool force) {
         if (wait) {
             *waiting_end = change;
             waiting_end = &change->next;
+            subjects.add(hash);
         }
     }
     return waiting;
@@ -288,18 +313,20 @@ uint64 histories_begun() noexcept {
 void write_events(StateChange* changes, OutboxWriter** outbox, StateChange** rest, bool all, bool notes) {
     while (*rest != nullptr) rest = &(*rest)->next;
     StateChange** end = rest;
+    Waiting subjects = {nullptr, 0, 0};
     for (StateChange *change = in_order(changes), *next; change != nullptr; change = next) {
         next = change->next;
         change->next = nullptr;
         const uint32 hash = hash_of_key(*change);
         if (all || (!cannot_be_written(*change) && !(change->may_wait && follows_insertion(*change, hash)) &&
-                    !queues_behind(*rest, hash))) {
+                    !subjects.has(hash))) {
             for (const StateChange* each = change; each != nullptr; each = each->then)
                 append_event(outbox, *each, nullptr);
             if (notes) note_written(*change, hash);
         } else {
             *end = change;
             end = &change->next;
+            subjects.add(hash);
         }
     }
 }

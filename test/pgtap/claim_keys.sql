@@ -164,6 +164,15 @@ select cmp_ok(pages($$select * from pawl.fire_many('grown', '{3,4,5}', 'fail')$$
     'those whose states are changed');
 select cmp_ok(pages($$select pawl.fire('grown', 6, 'cancel')$$), '<', 100::bigint, 'and a single one');
 reset pawl.processor;
+-- A unique index by which the key cannot be looked up does not hide one that can.
+create table collated (id text not null, state text not null);
+create unique index on collated (id collate "POSIX");
+create index on collated (id);
+select pawl.enforce('collated', 'state', 'job', key => '{id}') \g /dev/null
+insert into collated select g, 'ready' from generate_series(1, 20000) g;
+select pawl.fire('collated', '7'::text, 'cancel') \g /dev/null
+select cmp_ok(pages($$select pawl.fire('collated', '8'::text, 'cancel')$$), '<', 100::bigint,
+    'a row is found by the index that can be used');
 reset enable_nestloop;
 reset enable_indexscan;
 reset enable_sort;

@@ -207,6 +207,11 @@ end $$;
 select cmp_ok(pages($$insert into many select generate_series(1, 500) returning pawl.fire('many', id, 'go')$$), '<',
     50000::bigint, 'five hundred rows are inserted and changed');
 select is((select count(*) from many_transitions), 1000::bigint, 'and have their entries');
+select cmp_ok(pages($$insert into many select generate_series(501, 1000)
+        returning pawl.fire('many', id, 'go'), pawl.fire('many', id, 'back')$$), '<', 50000::bigint,
+    'also where they change twice');
+select is((select string_agg(distinct entries('many', id), ', ') from generate_series(501, 1000) id), '>a a>b b>a',
+    'in their order');
 
 -- A trigger of the log cannot leave an entry out.
 create function suppress() returns trigger language plpgsql as $$ begin return null; end $$;

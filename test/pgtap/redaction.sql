@@ -279,6 +279,7 @@ select pawl.redact('s.copied', row(1, 'x'), '{processor}', 'ended'),
     pawl.audit('s.copied', '{"b": true}', 'copied_result_audit', '{name,born,part}') \g /dev/null
 select lives_ok($$select pawl.redact('s.copied', row(1, 'x'), '{processor,audit.name}', 'again')$$,
     'auditing again makes it redactable');
+select is_empty($$select * from pawl.verify('s.copied')$$, 'its digests are those of the log');
 select pawl.unaudit('s.copied') \g /dev/null
 reset role;
 select is((select count(*) from s.copied_result_audit where subject_id = 1

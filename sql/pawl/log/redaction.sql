@@ -201,7 +201,7 @@ COMMENT ON FUNCTION pawl._redact_copies(pawl.audit_binding, text[]) IS
 
 -- The statements of pawl.redact. find_row and find_entry return the place of the row and of one of its entries; key_at
 -- and key_in the key at a place as the log entry has it. $1: the key; $2: the fields; $3 to $5: ids, processors and
--- correlation ids of the entries that were changed.
+-- correlation ids of the entries as they are in the log now.
 CREATE FUNCTION pawl._redact_plan(relation oid, state_column name, fields text[], OUT log oid, OUT audit oid,
     OUT find_row text, OUT key_at text,
     OUT find_entry text, OUT key_in text, OUT redact_log text, OUT redact_results text)
@@ -240,9 +240,16 @@ BEGIN
                       FROM %1$s l
                       CROSS JOIN LATERAL pawl._redacted($2, l.processor, l.correlation_id, l.metadata, %3$s) r
                      WHERE %4$s AND r.changed) r
-             WHERE l.tableoid = r.part AND l.ctid = r.place RETURNING l.id, l.processor, l.correlation_id, l.metadata)
+             WHERE l.tableoid = r.part AND l.ctid = r.place RETURNING l.id, l.processor, l.correlation_id, l.metadata),
+        kept AS (
+            SELECT c.id, c.processor, c.correlation_id FROM changed c
+            UNION ALL
+            SELECT l.id, l.processor, l.correlation_id
+              FROM %1$s l WHERE %4$s AND NOT EXISTS (SELECT FROM changed c WHERE c.id = l.id))
         SELECT count(*), coalesce(array_agg(c.id), '{}'), coalesce(array_agg(c.processor), '{}'),
-        coalesce(array_agg(c.correlation_id), '{}'), coalesce(array_agg(c.metadata), '{}') FROM changed c$statement$,
+               coalesce(array_agg(c.correlation_id), '{}'), coalesce(array_agg(c.metadata), '{}'),
+               ARRAY(SELECT k.id FROM kept k ORDER BY k.id), ARRAY(SELECT k.processor FROM kept k ORDER BY k.id),
+               ARRAY(SELECT k.correlation_id FROM kept k ORDER BY k.id) FROM changed c$statement$,
         bound.history, CASE WHEN bound.hash_chain THEN ', salt = r.salt, salts = r.salts' END,
         CASE WHEN bound.hash_chain THEN 'l.salt, l.salts, true' ELSE 'uuid_send(gen_random_uuid()), NULL, false' END,
         pawl._of_subject(bound));
