@@ -15,8 +15,8 @@ COMMENT ON FUNCTION pawl.call_as_definer(name, regprocedure, text, anyelement, "
 'Runs a statement that calls a function which a role has named in a definition, and returns its value. It runs as the
 current user if the definer can SET ROLE to it, else as the definer if the current user can SET ROLE to that; if both
 are superusers, as the owner of the function, if that is none. As another role it runs in a security-restricted
-operation, and the settings that it changes are restored. enable_... settings that are off and plan_cache_mode are those
-with which the session began.
+operation, and the settings that it changes are restored; as the current user those that pawl.set_context sets are,
+until the transaction ends. enable_... settings that are off and plan_cache_mode are those with which the session began.
 definer: the role. function: what it named. statement: returns one row with one column; $1, $2 are the arguments.
 result: a value of the type of the result, like NULL::jsonb. arguments: any.
 Errors: 42501 neither role can become the other; 42704 no such role; 42804 another result; and what the function
