@@ -139,13 +139,7 @@ update jobs set state = 'gone' where id = 12;
 select is((select string_agg(key[1], ' ') from pawl.read_events('c')), '12', 'and on again');
 select is_empty('select * from pawl.verify()', 'what happened between is not missed');
 -- Plans that were made while the table was small, by a session that has other plans switched off ---------------------
-create function pages(call text) returns bigint language plpgsql as $$
-declare plan jsonb;
-begin
-    execute 'explain (analyze, buffers, timing off, format json) ' || call into plan;
-    return (plan -> 0 -> 'Plan' ->> 'Shared Hit Blocks')::bigint
-        + (plan -> 0 -> 'Plan' ->> 'Shared Read Blocks')::bigint;
-end $$;
+\ir include/touched.psql
 select make_jobs('grown');
 select enforce_jobs('grown') \g /dev/null
 insert into grown (id, queue) select g, 'a' from generate_series(1, 2) g;
@@ -157,12 +151,12 @@ select count(*) from pawl.claim_keys(null::grown, '{1,2}', processor => 'w', que
 select set_config('pawl.processor', 'w', false), count(*) from pawl.fire_many('grown', '{1,2}', 'fail') \g /dev/null
 select pawl.fire('grown', 1, 'cancel'), pawl.heartbeat('grown', 'w') \g /dev/null
 insert into grown (id, queue) select g, 'a' from generate_series(3, 20000) g;
-select cmp_ok(pages($$select * from pawl.claim_keys(null::grown, '{3,4,5}', processor => 'w', queue => 'a')$$), '<',
+select cmp_ok(touched($$select * from pawl.claim_keys(null::grown, '{3,4,5}', processor => 'w', queue => 'a')$$), '<',
     100::bigint, 'named rows are found one by one');
-select cmp_ok(pages($$select pawl.heartbeat('grown', 'w')$$), '<', 100::bigint, 'the rows of a processor, too');
-select cmp_ok(pages($$select * from pawl.fire_many('grown', '{3,4,5}', 'fail')$$), '<', 100::bigint,
+select cmp_ok(touched($$select pawl.heartbeat('grown', 'w')$$), '<', 100::bigint, 'the rows of a processor, too');
+select cmp_ok(touched($$select * from pawl.fire_many('grown', '{3,4,5}', 'fail')$$), '<', 100::bigint,
     'those whose states are changed');
-select cmp_ok(pages($$select pawl.fire('grown', 6, 'cancel')$$), '<', 100::bigint, 'and a single one');
+select cmp_ok(touched($$select pawl.fire('grown', 6, 'cancel')$$), '<', 100::bigint, 'and a single one');
 reset pawl.processor;
 -- A unique index by which the key cannot be looked up does not hide one that can.
 create table collated (id text not null, state text not null);
@@ -171,7 +165,7 @@ create index on collated (id);
 select pawl.enforce('collated', 'state', 'job', key => '{id}') \g /dev/null
 insert into collated select g, 'ready' from generate_series(1, 20000) g;
 select pawl.fire('collated', '7'::text, 'cancel') \g /dev/null
-select cmp_ok(pages($$select pawl.fire('collated', '8'::text, 'cancel')$$), '<', 100::bigint,
+select cmp_ok(touched($$select pawl.fire('collated', '8'::text, 'cancel')$$), '<', 100::bigint,
     'a row is found by the index that can be used');
 reset enable_nestloop;
 reset enable_indexscan;

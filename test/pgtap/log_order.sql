@@ -198,16 +198,11 @@ select is(entries('wide', 1), '>a a>b', 'has its entry');
 -- What waits for one statement is not looked up in the log at the end of each statement within it.
 create table many (id int primary key, state text not null default 'a');
 select pawl.enforce('many', 'state', 'm'), pawl.enable_log('many') \g /dev/null
-create function pages(statement text) returns bigint language plpgsql as $$
-declare plan jsonb;
-begin
-    execute 'explain (analyze, buffers, timing off, format json) ' || statement into plan;
-    return (plan -> 0 -> 'Plan' ->> 'Shared Hit Blocks')::bigint;
-end $$;
-select cmp_ok(pages($$insert into many select generate_series(1, 500) returning pawl.fire('many', id, 'go')$$), '<',
+\ir include/touched.psql
+select cmp_ok(touched($$insert into many select generate_series(1, 500) returning pawl.fire('many', id, 'go')$$), '<',
     50000::bigint, 'five hundred rows are inserted and changed');
 select is((select count(*) from many_transitions), 1000::bigint, 'and have their entries');
-select cmp_ok(pages($$insert into many select generate_series(501, 1000)
+select cmp_ok(touched($$insert into many select generate_series(501, 1000)
         returning pawl.fire('many', id, 'go'), pawl.fire('many', id, 'back')$$), '<', 50000::bigint,
     'also where they change twice');
 select is((select string_agg(distinct entries('many', id), ', ') from generate_series(501, 1000) id), '>a a>b b>a',

@@ -28,14 +28,8 @@ create table alarm (id int primary key, state text not null default 'set', due t
     with (autovacuum_enabled = off);
 select pawl.enforce('alarm', 'state', 'alarm'), pawl.enable_timers('alarm', 'state', due => 'due') \g /dev/null
 
--- Pages that a statement touches. It is run twice before, so that catalogs and plans are there.
-create function touched(call text) returns bigint language plpgsql as $$
-declare told json;
-begin
-    execute 'explain (analyze, buffers, timing off, format json) ' || call into told;
-    return (told -> 0 -> 'Plan' ->> 'Shared Hit Blocks')::bigint
-        + (told -> 0 -> 'Plan' ->> 'Shared Read Blocks')::bigint;
-end $$;
+-- Pages; what is measured is run twice before, so that catalogs and plans are there.
+\ir include/touched.psql
 -- A session that keeps its snapshot of the database as it is now until it is told to stop.
 select dblink_connect('old', format('host=%L port=%s dbname=%L user=%L', current_setting('unix_socket_directories'),
         current_setting('port'), current_database(), current_user)) \g /dev/null
