@@ -321,10 +321,21 @@ AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('AFTER INSERT STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.work');
+    one constant uuid := (SELECT n.operation FROM new_work n LIMIT 1);
+    span record;
+    is_valid boolean;
     alone record;
 BEGIN
+    SELECT count(*) AS rows, bool_and(n.operation = one AND n.last_row IS NULL) AS alike,
+        min(n.row_number) AS first_row, max(n.row_number) AS last_row, min(n.step_index) AS first_step, max(n.step_index) AS last_step INTO span
+      FROM new_work n;
+    -- the usual case: rows without a gap, which are read in order and not looked up
+    is_valid := span.alike AND span.first_step = span.last_step AND span.last_row - span.first_row = span.rows - 1
+        AND span.rows = (SELECT count(*) FROM pawl_bulk.records r WHERE r.operation = one
+            AND r.row_number BETWEEN span.first_row AND span.last_row AND r.step_index = span.last_step
+            AND r.state IN ('Pending', 'Running', 'WaitingForCompletion'));
     SELECT n.operation, n.row_number INTO alone FROM new_work n
-     WHERE CASE WHEN n.last_row IS NULL
+     WHERE is_valid IS NOT TRUE AND CASE WHEN n.last_row IS NULL
          THEN NOT EXISTS (SELECT FROM pawl_bulk.records r
              WHERE r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index
              AND r.state IN ('Pending', 'Running', 'WaitingForCompletion'))

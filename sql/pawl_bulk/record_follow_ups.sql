@@ -148,15 +148,21 @@ AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('AFTER INSERT STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
-    touched uuid[] := ARRAY(SELECT DISTINCT n.operation FROM new_records n);
+    one constant uuid := (SELECT n.operation FROM new_records n LIMIT 1);
+    touched uuid[];
     blocks boolean;
     is_valid boolean;
     rejected record;
     span record;
 BEGIN
+    SELECT count(*) AS rows, bool_and(n.operation = one) AS one, min(n.row_number) AS first_row,
+        max(n.row_number) AS last_row, min(n.step_index) AS first_step, max(n.step_index) AS last_step INTO span
+      FROM new_records n;
+    touched := CASE WHEN span.one THEN ARRAY[one] ELSE ARRAY(SELECT DISTINCT n.operation FROM new_records n) END;
     PERFORM pawl_bulk._hold(touched);
     SELECT n.operation, n.step_index, o.status INTO rejected
-      FROM (SELECT DISTINCT x.operation, x.step_index FROM new_records x) n
+      FROM (SELECT one AS operation, span.last_step AS step_index WHERE span.one
+            UNION ALL SELECT DISTINCT x.operation, x.step_index FROM new_records x WHERE span.one IS NOT TRUE) n
       LEFT JOIN pawl_bulk.operations o ON o.operation = n.operation
      WHERE o.status IS DISTINCT FROM 'Running' OR n.step_index > o.last_step LIMIT 1;
     IF FOUND THEN
@@ -166,18 +172,16 @@ BEGIN
                  ELSE format('It is %s; records can be inserted while it is Running, for its steps.',
                      rejected.status) END);
     END IF;
-    SELECT min(n.row_number) AS first_row, max(n.row_number) AS last_row, min(n.step_index) AS first_step,
-        max(n.step_index) AS last_step, count(*) AS rows INTO span FROM new_records n;
     -- the usual case: rows without a gap, which are read in order and not looked up
-    is_valid := cardinality(touched) = 1 AND span.first_step = span.last_step
+    is_valid := span.one AND span.first_step = span.last_step
         AND span.last_row - span.first_row = span.rows - 1 AND span.rows = CASE span.last_step
-            WHEN 0 THEN (SELECT count(*) FROM pawl_bulk.validations v WHERE v.operation = touched[1]
+            WHEN 0 THEN (SELECT count(*) FROM pawl_bulk.validations v WHERE v.operation = one
                 AND v.row_number BETWEEN span.first_row AND span.last_row AND v.state = 'Completed')
-            ELSE (SELECT count(*) FROM pawl_bulk.records r WHERE r.operation = touched[1]
+            ELSE (SELECT count(*) FROM pawl_bulk.records r WHERE r.operation = one
                 AND r.row_number BETWEEN span.first_row AND span.last_row AND r.step_index = span.last_step - 1
                 AND r.state = 'Completed') END;
     SELECT n.operation, n.row_number, n.step_index INTO rejected FROM new_records n
-     WHERE NOT is_valid AND CASE n.step_index WHEN 0 THEN NOT EXISTS (SELECT FROM pawl_bulk.validations v
+     WHERE is_valid IS NOT TRUE AND CASE n.step_index WHEN 0 THEN NOT EXISTS (SELECT FROM pawl_bulk.validations v
          WHERE v.operation = n.operation AND v.row_number = n.row_number AND v.state = 'Completed')
            ELSE NOT EXISTS (SELECT FROM pawl_bulk.records r
          WHERE r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index - 1
@@ -188,24 +192,22 @@ BEGIN
             'A row starts when it is valid, and continues when the step before is Completed.');
     END IF;
     blocks := EXISTS (SELECT FROM pawl_bulk.work b WHERE b.operation = ANY (touched) AND b.last_row IS NOT NULL);
-    IF blocks AND cardinality(touched) = 1 AND span.last_step = 0
-        AND pawl_bulk._in_block(touched[1], span.first_row, span.last_row) THEN
+    IF blocks AND span.one AND span.last_step = 0 AND pawl_bulk._in_block(one, span.first_row, span.last_row) THEN
         RETURN NULL;
     END IF;
     INSERT INTO pawl_bulk.work (operation, row_number, step_index, queue, priority, run_timeout, held, due)
     SELECT n.operation, n.row_number, n.step_index, x.queue, x.priority, x.run_timeout, x.held,
     CASE WHEN x.held THEN 'infinity'::timestamptz END
-      FROM new_records n
-      JOIN (SELECT o.operation, s.step_index, s.queue, o.priority, s.run_timeout, o.paused_at IS NOT NULL AS held
+      FROM (SELECT o.operation, s.step_index, s.queue, o.priority, s.run_timeout, o.paused_at IS NOT NULL AS held
               FROM pawl_bulk.operations o JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
-             WHERE o.operation IN (SELECT y.operation FROM new_records y)) x ON x.operation = n.operation
-      AND x.step_index = n.step_index
+             WHERE o.operation = ANY (touched) AND s.step_index BETWEEN span.first_step AND span.last_step OFFSET 0) x
+      JOIN new_records n ON n.operation = x.operation AND n.step_index = x.step_index
      WHERE n.state = 'Pending'
          AND NOT (blocks AND n.step_index = 0 AND pawl_bulk._in_block(n.operation, n.row_number, n.row_number));
-    IF EXISTS (SELECT FROM (SELECT DISTINCT x.operation, x.step_index FROM new_records x) n
-        JOIN pawl_bulk.operations o ON o.operation = n.operation
+    IF EXISTS (SELECT FROM pawl_bulk.operations o
                  JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
-            AND s.step_index = n.step_index WHERE s.kind = 'signal') THEN
+                WHERE o.operation = ANY (touched) AND s.step_index BETWEEN span.first_step AND span.last_step
+                  AND s.kind = 'signal') THEN
         INSERT INTO pawl_bulk.signal_keys AS k (operation, key, row_number, step_index)
         SELECT DISTINCT ON (1, 2) x.operation, x.key, x.row_number, x.step_index
           FROM (SELECT n.operation, pawl_bulk._signal_key(s.signal_key, n.step_index, n.row_number,

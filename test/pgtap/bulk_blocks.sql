@@ -124,6 +124,17 @@ select is(work_of(:'o'), null, 'a cancelled operation has no blocks');
 select is(records_of(:'o'), '2/0 Cancelled', 'and what was begun of them by hand is cancelled');
 select is_empty(format('select * from pawl_bulk.verify(%L)', :'o'), 'nothing is left of it');
 
+select begun('blocks', '{a,b,c}') as o, begun('blocks', '{a,b,c}') as p \gset
+select throws_like(format('insert into pawl_bulk.records (operation, row_number, step_index) values (%L, 1, 0), '
+    '(%L, 9, 0)', :'o', :'p'), format('row 9 of operation %s is not at step 0', :'p'),
+    'of the rows of two operations in one statement one is not valid');
+select throws_like(format('insert into pawl_bulk.records (operation, row_number, step_index) values (%L, 1, 0), '
+    '(%L, 1, 7)', :'o', :'p'), format('operation %s accepts no record of step 7', :'p'), 'or has no such step');
+insert into pawl_bulk.records (operation, row_number, step_index) values (:'o', 1, 0), (:'p', 3, 0);
+call run(10);
+select is((select string_agg(status, ' ') from pawl_bulk.status where operation in (:'o', :'p')),
+    'Completed Completed', 'records of two operations begin in one statement');
+
 select begun('blocks', '{a,b,c,d}') as o \gset
 delete from pawl_bulk.work where operation = :'o';
 select is((select string_agg(problem || ' ' || detail, ', ' order by detail) from pawl_bulk.verify(:'o')),

@@ -162,6 +162,20 @@ select throws_like(format($$insert into pawl_bulk.records (operation, row_number
     select %L, g, 1 from generate_series(1, 4) g$$, :'d'), 'row % of operation % is not at step 1',
     'rows whose step is not completed do not go on');
 
+-- Work that is inserted by hand, as the owner of the tables.
+select submitted('plain', 'a', 'b', 'c') as e \gset
+select claimed(2) \g /dev/null
+select report.ok from pawl_bulk.report((select jsonb_agg(jsonb_build_object('operation', operation, 'row_number',
+    row_number, 'step_index', step_index, 'token', token, 'result', 'ok')) from pawl_bulk.work
+    where operation = :'e' and row_number = 2 and worker is not null), 'w') report \g /dev/null
+delete from pawl_bulk.work where operation = :'e' and step_index = 0;
+select throws_like(format($$insert into pawl_bulk.work (operation, row_number, step_index, queue)
+    select %L, g, 0, 'hands' from generate_series(1, 3) g$$, :'e'), 'there is no work for row 2 of operation %',
+    'rows without a gap have no work if the record of one has ended');
+select lives_ok(format($$insert into pawl_bulk.work (operation, row_number, step_index, queue)
+    values (%L, 1, 0, 'hands'), (%L, 3, 0, 'hands')$$, :'e', :'e'), 'those beside it have');
+select pawl_bulk.cancel(:'e') \g /dev/null
+
 -- Results of plain SQL, and tries that are left.
 select submitted('plain', 'a', 'b', 'c') as o \gset
 select claimed(1), (select count(*) from pawl_bulk.claim('other', 'hands', 1)), claimed(1);
