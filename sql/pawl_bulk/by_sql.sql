@@ -327,7 +327,8 @@ DECLARE
     alone record;
 BEGIN
     SELECT count(*) AS rows, bool_and(n.operation = one AND n.last_row IS NULL) AS alike,
-        min(n.row_number) AS first_row, max(n.row_number) AS last_row, min(n.step_index) AS first_step, max(n.step_index) AS last_step INTO span
+        min(n.row_number) AS first_row, max(n.row_number) AS last_row,
+        min(n.step_index) AS first_step, max(n.step_index) AS last_step INTO span
       FROM new_work n;
     -- the usual case: rows without a gap, which are read in order and not looked up
     is_valid := span.alike AND span.first_step = span.last_step AND span.last_row - span.first_row = span.rows - 1
