@@ -40,6 +40,9 @@ subtest 'made read-only' => sub {
 	my $api = begin_api($node, @daemon);
 	my $port = port_of($api->{run});
 	wait_until(sub { (http_get($port, '/readyz'))[0] == 200 }, 'the daemon to be ready');
+	# two packs have a duty of this name
+	wait_until(sub { $api->{run}{harness}->pump_nb; 2 == (() = $api->{run}{err} =~ /duty="time_out_tasks"/g) },
+		'the daemon to find its duties');
 	$node->safe_psql('postgres', 'alter system set default_transaction_read_only = on');
 	$node->reload;
 	wait_until(sub { (http_get($port, '/readyz'))[0] == 503 }, 'the daemon not to be ready');
