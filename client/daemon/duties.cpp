@@ -107,6 +107,11 @@ std::vector<Duty> scheduling_duties(pqxx::connection& connection, const Settings
 
 }  // namespace
 
+bool is_same(const Duty& one, const Duty& other) noexcept {
+    return one.name == other.name && one.statement == other.statement && one.oid == other.oid &&
+           one.state_column == other.state_column;
+}
+
 std::vector<Duty> find_duties(pqxx::connection& connection, const Settings& settings, Kind kind) {
     std::vector<Duty> duties;
     if (kind == Kind::scheduling)

@@ -25,6 +25,9 @@ struct Duty {
     std::chrono::milliseconds longest{0};  // longest wait; 0: longest_poll
 };
 
+// Packs may have duties of one name, and a table two bindings.
+bool is_same(const Duty& one, const Duty& other) noexcept;
+
 struct Report {
     std::int64_t done = 0;
     std::optional<std::chrono::milliseconds> next = std::nullopt;

@@ -48,7 +48,7 @@ void Lane::connect_and_look() {
     std::vector<Entry> found;
     for (Duty& duty : find_duties(*connection_, settings_, kind_)) {
         const auto known = std::find_if(entries_.begin(), entries_.end(),
-                                        [&](const Entry& entry) { return entry.duty.name == duty.name; });
+                                        [&](const Entry& entry) { return is_same(entry.duty, duty); });
         const auto longest = duty.longest.count() > 0 ? duty.longest : settings_.longest_poll;
         const auto shortest = duty.once ? longest : settings_.shortest_poll;
         if (known == entries_.end()) log_.info("duty found", {{"lane", name_}, {"duty", duty.name}});

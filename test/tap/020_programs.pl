@@ -129,6 +129,12 @@ is(one($node, "select count(*) from pawl_dag.tasks t join pawl_dag.steps s using
 	. "and s.result is not null"),
 	$done, 'the results are in the database');
 
+# its connection is new, so it looks for duties at once
+$node->safe_psql('postgres', "create extension pawl_saga; "
+	. "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'pawld scheduling'");
+wait_until(sub { $daemon->{harness}->pump_nb;
+		2 == (() = $daemon->{err} =~ /duty found[^\n]*"duty":"time_out_tasks"/g) },
+	'pawld to find the duties of a pack that comes later, also one of the name of another');
 is(end_program($daemon, 'TERM'), 0, 'pawld drains and ends well');
 like($daemon->{err}, qr/"event":"no connection".*"event":"connected"/s, 'its log reports the loss and the return');
 is(scalar(grep { !/^\{.*\}$/ } split /\n/, $daemon->{err}), 0, 'every line of the log is a JSON object');
