@@ -6,6 +6,7 @@
 #include "events/outbox.hpp"
 #include "events/wake.hpp"
 #include "fire/node_context.hpp"
+#include "fire/planner.hpp"
 #include "fire/plans.hpp"
 #include "guard/handover.hpp"
 #include "guard/intent.hpp"
@@ -239,7 +240,7 @@ void _PG_init(void) {
     define_settings();  // after the counters' setting: it reserves the prefix
     pg::on_failure = [](int sqlstate) noexcept { rejected(sqlstate, nullptr); };
     register_cache_callbacks();
-    register_index_choice();
+    register_planner_hooks();
     register_audit_callbacks();
     RegisterXactCallback(transaction_event, nullptr);
     RegisterSubXactCallback(subtransaction_event, nullptr);

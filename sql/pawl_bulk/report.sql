@@ -63,8 +63,8 @@ CASE WHEN v.errors IS NOT NULL THEN 'Validation'::text COLLATE "C" END AS error_
   FROM pawl_bulk.validations v
 UNION ALL
 SELECT r.operation, r.row_number, v.row_id, r.step_index, s.step_name, r.state, r.error_type, r.error_message,
-NULL::jsonb, r.retry_attempt,
-       CASE WHEN r.retry_attempt > 0 THEN r.step_index END, r.tries, r.created_at, r.started_at, r.completed_at
+NULL::jsonb, r.retry_attempt::integer,
+       CASE WHEN r.retry_attempt > 0 THEN r.step_index END, r.tries::integer, r.created_at, r.started_at, r.completed_at
   FROM pawl_bulk.records r
   JOIN pawl_bulk.operations o ON o.operation = r.operation
   JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = r.step_index
@@ -79,7 +79,7 @@ SELECT v.operation, v.row_number, v.row_id, -1 AS step_index, 'validation'::text
  WHERE v.errors IS NOT NULL
 UNION ALL
 SELECT r.operation, r.row_number, v.row_id, r.step_index, s.step_name, r.error_type, NULL, r.error_message,
-r.completed_at, r.retry_attempt
+r.completed_at, r.retry_attempt::integer
   FROM pawl_bulk.records r
   JOIN pawl_bulk.operations o ON o.operation = r.operation
   JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = r.step_index

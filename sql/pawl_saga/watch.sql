@@ -1,8 +1,8 @@
 -- Views of flows.
 
 CREATE VIEW pawl_saga.atoms AS
-SELECT t.flow_uuid, t.node, 'task' AS kind, t.name, t.state, t.intention, t.blockers, t.due_at, t.worker, t.result,
-t.failure, t.revert_failure, t.progress, t.signal, t.wait_until,
+SELECT t.flow_uuid, t.node, 'task' AS kind, t.name, t.state, t.intention::text, t.blockers, t.due_at, t.worker,
+t.result, t.failure, t.revert_failure, t.progress::double precision, t.signal, t.wait_until,
        t.dropped FROM pawl_saga.tasks t
 UNION ALL
 SELECT r.flow_uuid, r.node, 'retry', r.name, r.state, r.intention, r.blockers, r.due_at, NULL, r.value, r.failure,

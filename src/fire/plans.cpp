@@ -4,17 +4,11 @@
 #include "pg/spi.hpp"
 
 extern "C" {
-#include "access/genam.h"
-#include "catalog/pg_am_d.h"
-#include "commands/defrem.h"
 #include "executor/instrument.h"
-#include "nodes/pathnodes.h"
-#include "optimizer/plancat.h"
 #include "utils/guc.h"
 #include "utils/plancache.h"
 #include "utils/resowner.h"
 #include "utils/rls.h"
-#include "utils/selfuncs.h"
 }
 
 namespace pawl {
@@ -29,145 +23,6 @@ struct KeptPlan {
 };
 
 namespace {
-
-// The planner would at times rather walk the primary key, because what equals a constant needs no order, and read all
-// of the table that lies behind a row. While a binding is chosen, plans read its table only by the index that pawl made
-// for the order, or by the unique one of the key. Null: the planner chooses.
-const Binding* chosen = nullptr;
-Oid chosen_index = InvalidOid;  // of the key
-Order chosen_order = Order::of_index;
-
-// Plans are kept while tables grow, and a plan that was made for a small one would walk all of it for a few rows. So
-// they are made as for large tables of which nothing else is known. Set while one is made.
-bool statistics_are_ignored = false;
-
-get_relation_info_hook_type next_relation_info = nullptr;
-get_relation_stats_hook_type next_relation_statistics = nullptr;
-get_index_stats_hook_type next_index_statistics = nullptr;
-
-struct Columns {
-    AttrNumber numbers[INDEX_MAX_KEYS];
-    int n;
-    bool missing;
-
-    void add(Oid relation, const char* name) {
-        const AttrNumber number = get_attnum(relation, name);
-        missing |= number == InvalidAttrNumber || n == INDEX_MAX_KEYS;
-        for (int i = 0; i < n; ++i)
-            if (numbers[i] == number) return;
-        if (!missing) numbers[n++] = number;
-    }
-};
-
-// The columns of the index for the order, in a table of the tree. A column that comes twice counts at its first place.
-Columns columns_in(Oid relation) {
-    const Managed* managed = chosen->managed;  // only a binding without managed columns has none
-    Columns columns = {};
-    if (chosen_order == Order::of_leases) {
-        columns.add(relation, NameStr(managed->owner.name));
-        if (managed->lease.kept()) columns.add(relation, NameStr(managed->lease.name));
-        return columns;
-    }
-    if (chosen_order == Order::of_timers) columns.add(relation, NameStr(managed->due.name));
-    if (chosen_order == Order::of_claims && managed->queue.kept()) columns.add(relation, NameStr(managed->queue.name));
-    for (int i = 0; chosen_order == Order::of_claims && i < managed->claim_columns.n; ++i)
-        columns.add(relation, managed->claim_columns.items[i]);
-    for (int i = 0; i < chosen->nkeys; ++i) columns.add(relation, NameStr(chosen->keys[i].name));
-    return columns;
-}
-
-bool fits(const IndexOptInfo* index, const Columns& columns) {
-    if (index->indpred == NIL || index->nkeycolumns != columns.n) return false;
-    for (int i = 0; i < columns.n; ++i)
-        if (index->indexkeys[i] != columns.numbers[i]) return false;
-    return true;
-}
-
-// Whether equality of the key, by the operators and collations of its columns, is what the index is unique by.
-bool is_of_key(Relation index, Relation table, const Binding& binding) {
-    const FormData_pg_index* form = index->rd_index;
-    if (!form->indisvalid || !form->indisunique || form->indnkeyatts != binding.nkeys ||
-        index->rd_rel->relam != BTREE_AM_OID || RelationGetIndexPredicate(index) != NIL)
-        return false;
-    for (int i = 0; i < binding.nkeys; ++i) {
-        const AttrNumber column = form->indkey.values[i];
-        bool of_key = false;
-        for (int j = 0; j < binding.nkeys; ++j)
-            of_key |= column == get_attnum(RelationGetRelid(table), NameStr(binding.keys[j].name));
-        if (!of_key || column <= 0) return false;
-        const FormData_pg_attribute* attribute = TupleDescAttr(RelationGetDescr(table), column - 1);
-        const Oid operators = GetDefaultOpClass(getBaseType(attribute->atttypid), BTREE_AM_OID);
-        if (index->rd_indcollation[i] != attribute->attcollation || !OidIsValid(operators) ||
-            index->rd_opfamily[i] != get_opclass_family(operators))
-            return false;
-    }
-    return true;
-}
-
-// The unique index of the key; InvalidOid if there is none by which all rows are found: then PostgreSQL plans better.
-// Policies may have queries of their own, which the settings for ours do not suit.
-Oid find_key_index(const Binding& binding) {
-    Relation table = try_relation_open(binding.table, NoLock);
-    if (table == nullptr) return InvalidOid;
-    Oid found = InvalidOid;
-    if (table->rd_rel->relkind == RELKIND_RELATION && !table->rd_rel->relhassubclass &&
-        !table->rd_rel->relrowsecurity && !binding.distributed) {
-        ListCell* cell;
-        foreach (cell, RelationGetIndexList(table)) {
-            Relation index = index_open(lfirst_oid(cell), AccessShareLock);
-            if (!OidIsValid(found) && is_of_key(index, table, binding)) found = RelationGetRelid(index);
-            index_close(index, NoLock);
-        }
-    }
-    relation_close(table, NoLock);
-    return found;
-}
-
-// A partial index counts as one of few rows.
-void enlarge(RelOptInfo* info) {
-    constexpr double rows = 1e7;
-    constexpr BlockNumber pages = 200000;
-    info->tuples = Max(info->tuples, rows);
-    info->pages = Max(info->pages, pages);
-    ListCell* cell;
-    foreach (cell, info->indexlist) {
-        auto* index = lfirst_node(IndexOptInfo, cell);
-        const int part = index->indpred == NIL ? 1 : 20;
-        index->tuples = Max(index->tuples, rows / part);
-        index->pages = Max(index->pages, pages / 4 / part);
-    }
-}
-
-bool relation_statistics(PlannerInfo* root, RangeTblEntry* entry, AttrNumber column, VariableStatData* found) {
-    if (statistics_are_ignored) return true;
-    return next_relation_statistics != nullptr && next_relation_statistics(root, entry, column, found);
-}
-
-bool index_statistics(PlannerInfo* root, Oid index, AttrNumber column, VariableStatData* found) {
-    if (statistics_are_ignored) return true;
-    return next_index_statistics != nullptr && next_index_statistics(root, index, column, found);
-}
-
-void relation_info(PlannerInfo* root, Oid relation, bool is_parent, RelOptInfo* info) {
-    if (next_relation_info != nullptr) next_relation_info(root, relation, is_parent, info);
-    if (statistics_are_ignored) enlarge(info);
-    if (chosen == nullptr || info->indexlist == NIL || relation == chosen->locked_after) return;
-    const bool of_keys = chosen_order == Order::of_keys;
-    const Columns columns = of_keys ? Columns() : columns_in(relation);
-    if (columns.missing) return;
-    List* ours = NIL;
-    ListCell* cell;
-    foreach (cell, info->indexlist) {
-        auto* index = lfirst_node(IndexOptInfo, cell);
-        if (of_keys ? index->indexoid == chosen_index : fits(index, columns)) ours = lappend(ours, index);
-    }
-    if (ours != NIL) info->indexlist = ours;
-}
-
-void choose_index(const Binding* binding, Order order) noexcept {
-    chosen = order == Order::of_index || order == Order::sorted ? nullptr : binding;
-    chosen_order = order;
-}
 
 KeptPlan* find_plan(const Binding& binding, const char* query) {
     for (KeptPlan* kept = binding.kept_plans; kept != nullptr; kept = kept->next)
@@ -222,19 +77,14 @@ int64 pages_touched() {
 }
 
 void plan(KeptPlan* kept, const Binding& binding) {
-    choose_index(&binding, kept->order);
-    chosen_index = kept->key_index;
-    statistics_are_ignored = true;
+    begin_planning(binding, kept->order, kept->key_index);
     PG_TRY();
     {
         CachedPlan* made = SPI_plan_get_cached_plan(kept->plan);
         if (made != nullptr) ReleaseCachedPlan(made, CurrentResourceOwner);
     }
     PG_FINALLY();
-    {
-        choose_index(nullptr, Order::of_index);
-        statistics_are_ignored = false;
-    }
+    { end_planning(); }
     PG_END_TRY();
 }
 
@@ -302,15 +152,6 @@ uint64 run_planned(Binding& binding, const char* query, const Parameters& parame
 
 int64 pages_of_runs() noexcept {
     return pages;
-}
-
-void register_index_choice() {
-    next_relation_info = get_relation_info_hook;
-    get_relation_info_hook = relation_info;
-    next_relation_statistics = get_relation_stats_hook;
-    get_relation_stats_hook = relation_statistics;
-    next_index_statistics = get_index_stats_hook;
-    get_index_stats_hook = index_statistics;
 }
 
 void free_plans(Binding& binding) noexcept {

@@ -2,7 +2,7 @@
 // planned to walk the indexes made for it, whatever the statistics are.
 #pragma once
 
-#include "catalog/member_cache.hpp"
+#include "fire/planner.hpp"
 
 namespace pawl {
 
@@ -22,11 +22,6 @@ struct Parameters {
     // A column of the rows of a RowsStatement: an array, or the value of a single row. Without `nulls_in` none is null.
     void add_column(Oid type, Datum* column, int rows, bool* nulls_in = nullptr);
 };
-
-// How the rows are ordered: by an index (any, or the one that pawl made for claims, timers or leases), or by sorting
-// the few rows that an index finds: any, or of_keys the unique one of the key, or if there is none as PostgreSQL plans.
-// planned: as PostgreSQL plans, anew if it wants to.
-enum class Order { of_index, of_claims, of_timers, of_leases, sorted, of_keys, planned };
 
 // Runs a statement; its result is in SPI_tuptable. Must run inside SPI. The plan is kept in the binding under the
 // statement's text.
@@ -54,8 +49,5 @@ inline uint64 run_planned(Binding& binding, const RowsStatement& statement, int 
 int64 pages_of_runs() noexcept;
 
 void free_plans(Binding& binding) noexcept;
-
-// Installs the planner hook that restricts plans to the index for their order. Called once, when the library is loaded.
-void register_index_choice();
 
 }  // namespace pawl

@@ -5,6 +5,7 @@
 set client_min_messages = warning;
 create extension if not exists pawl_dag;
 create extension if not exists pawl_saga;
+create extension if not exists pawl_bulk;
 select no_plan();
 
 -- Rows that this transaction has read of the tables of a pack, by scans of any kind.
@@ -22,33 +23,92 @@ select format($$select pawl_dag.report((select jsonb_agg(jsonb_build_object('tas
     c.step_uuid, 'token', c.token, 'result', 1)) from pawl_dag.claim(%1$L, batch => 1) c), %1$L)$$, :worker) as work,
     format('select count(*) from pawl_dag.report_and_claim(%L, %L, orchestrate => 1)', '[]', :worker) as exchange,
     $$select pawl_saga.report((select jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token',
-        c.token, 'result', 1)) from pawl_saga.claim('w') c), 'w')$$ as saga_work \gset
+        c.token, 'result', 1)) from pawl_saga.claim('w') c), 'w')$$ as saga_work,
+    $$select pawl_saga.report((select jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'token',
+        c.token, 'failure', '{"message": "no"}'::jsonb)) from pawl_saga.claim('w') c), 'w')$$ as saga_failure,
+    $$select pawl_saga.suspend((select flow_uuid from pawl_saga.flows where state = 'RUNNING' and name = 'two'
+        limit 1))$$ as saga_suspend,
+    $$select pawl_dag.cancel_task((select task_uuid from pawl_dag.tasks order by task_uuid desc limit 1))$$ as cancel
+\gset
 select pawl_dag.define_template('{"name": "line", "identity_strategy": "always_unique", "steps": [
     {"name": "a", "handler": "x"}, {"name": "b", "handler": "x", "dependencies": ["a"]}]}') \g /dev/null
-select pawl_saga.define('{"flow": "linear", "name": "two", "children": [{"task": "a"}, {"task": "b"}]}') \g /dev/null
+create function nothing(jsonb) returns jsonb language sql immutable as $$select '{}'::jsonb$$;
+select pawl_saga.define('{"flow": "linear", "name": "two", "children": [{"task": "a"}, {"task": "b"}]}'),
+    pawl_saga.define('{"flow": "linear", "name": "sql", "children": [{"task": "a", "execute": "sql:public.nothing"},
+        {"task": "b", "execute": "sql:public.nothing"}]}') \g /dev/null
 
 -- Twice, because the statistics of a table that has some rows discard the first plans.
 create procedure everything() language plpgsql as $$
 begin
     perform pawl_dag.start_task('line') from generate_series(1, 3);
     perform pawl_dag.orchestrate(1);
-    perform pawl_saga.start('two') from generate_series(1, 3);
+    perform pawl_saga.start('two'), pawl_saga.start('sql') from generate_series(1, 3);
 end $$;
+create table own (id integer primary key, other integer references own);
+insert into own select g, g from generate_series(1, 3) g;
+create function own_plan() returns setof text language plpgsql as $$
+begin return query explain select from public.own where id = 1; end $$;
+create function pack_plan() returns setof text language plpgsql as $$
+begin return query explain select count(*) from pawl_saga.tasks; end $$;
 call everything();
 :work \g /dev/null
 :exchange \g /dev/null
 :saga_work \g /dev/null
+:saga_failure \g /dev/null
+:saga_suspend \g /dev/null
+:cancel \g /dev/null
+select pawl_saga.run_sql_tasks(2) \g /dev/null
 analyze;
 call everything();
 :work \g /dev/null
 :exchange \g /dev/null
 :saga_work \g /dev/null
-select count(pawl_dag.start_task('line')), count(pawl_saga.start('two')) from generate_series(1, 1000) \g /dev/null
+:saga_failure \g /dev/null
+:saga_work \g /dev/null
+:saga_suspend \g /dev/null
+:cancel \g /dev/null
+select pawl_saga.run_sql_tasks(2) \g /dev/null
+select count(pawl_dag.start_task('line')), count(pawl_saga.start('two')), count(pawl_saga.start('sql'))
+  from generate_series(1, 1000) \g /dev/null
 
 begin;
 select cmp_ok(reads('pawl_dag', 'select pawl_dag.orchestrate(1)'), '<', 300::bigint, 'a turn of one task');
+select pawl_dag.orchestrate(10) \g /dev/null
 select cmp_ok(reads('pawl_dag', :'work'), '<', 300::bigint, 'a claim and a report of a step');
 select cmp_ok(reads('pawl_dag', :'exchange'), '<', 300::bigint, 'both in one call');
 select cmp_ok(reads('pawl_saga', :'saga_work'), '<', 300::bigint, 'a claim and a report of a task of a flow');
+select cmp_ok(reads('pawl_saga', 'select pawl_saga.start(''two'')'), '<', 300::bigint, 'the start of a flow');
+select cmp_ok(reads('pawl_saga', :'saga_failure'), '<', 300::bigint, 'a task that fails, with what is reverted');
+select cmp_ok(reads('pawl_saga', :'saga_work'), '<', 300::bigint, 'the next task, or a revert');
+select cmp_ok(reads('pawl_saga', replace(:'saga_suspend', 'limit 1', 'order by flow_uuid desc limit 1')), '<',
+    300::bigint, 'a flow that is suspended');
+select cmp_ok(reads('pawl_saga', 'select pawl_saga.run_sql_tasks(2)'), '<', 300::bigint, 'tasks by SQL functions');
+select cmp_ok(reads('pawl_dag', :'cancel'), '<', 300::bigint, 'a task that is cancelled');
 commit;
+
+select matches(array(select own_plan())::text, 'Seq Scan', 'a function''s statement on a user''s table: by statistics');
+set max_parallel_workers_per_gather = 2;
+select doesnt_match(array(select pack_plan())::text, 'Parallel', 'a small table of a pack is not read in parallel');
+reset max_parallel_workers_per_gather;
+begin;
+select from pawl_saga.definitions where definition_uuid = '01890000-0000-7000-8000-000000000001' \g /dev/null
+select is((select seq_scan from pg_stat_xact_user_tables where relid = 'pawl_saga.definitions'::regclass), 1::bigint,
+    'a client''s statement on a table of a pack: by statistics');
+commit;
+
+-- The parts of a view are searched by index only if PostgreSQL merges them into the query around it.
+create function parts_apart(view regclass) returns boolean language plpgsql as $$
+declare line text;
+begin
+    for line in execute format('explain select * from %s', view) loop
+        if line ~ 'Subquery Scan on "\*SELECT\*' then
+            return true;
+        end if;
+    end loop;
+    return false;
+end $$;
+create view views as select c.oid::regclass as view from pg_class c
+ where c.relkind = 'v' and c.relnamespace::regnamespace::text ~ '^pawl' and pg_get_viewdef(c.oid) ~ 'UNION ALL';
+select cmp_ok(count(*), '>', 5::bigint, 'some views have several parts') from views;
+select is((select string_agg(view::text, ', ') from views where parts_apart(view)), null, 'all are merged in queries');
 select * from finish();

@@ -1,0 +1,252 @@
+// May ereport; owns nothing. See planner.hpp.
+#include "fire/planner.hpp"
+
+#include "session/context.hpp"
+
+extern "C" {
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_am_d.h"
+#include "catalog/pg_depend.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_statistic.h"
+#include "commands/defrem.h"
+#include "commands/extension.h"
+#include "nodes/pathnodes.h"
+#include "optimizer/plancat.h"
+#include "utils/fmgroids.h"
+#include "utils/inval.h"
+#include "utils/selfuncs.h"
+}
+
+namespace pawl {
+
+namespace {
+
+// The planner would at times rather walk the primary key, because what equals a constant needs no order, and read all
+// of the table that lies behind a row. Null: no kept statement is planned.
+const Binding* chosen = nullptr;
+Order chosen_order = Order::of_index;
+Oid chosen_index = InvalidOid;  // of the key
+
+get_relation_info_hook_type next_relation_info = nullptr;
+get_relation_stats_hook_type next_relation_statistics = nullptr;
+get_index_stats_hook_type next_index_statistics = nullptr;
+
+struct Columns {
+    AttrNumber numbers[INDEX_MAX_KEYS];
+    int n;
+    bool missing;
+
+    void add(Oid relation, const char* name) {
+        const AttrNumber number = get_attnum(relation, name);
+        missing |= number == InvalidAttrNumber || n == INDEX_MAX_KEYS;
+        for (int i = 0; i < n; ++i)
+            if (numbers[i] == number) return;
+        if (!missing) numbers[n++] = number;
+    }
+};
+
+// The columns of the index for the order, in a table of the tree. A column that comes twice counts at its first place.
+Columns columns_in(Oid relation) {
+    const Managed* managed = chosen->managed;  // only a binding without managed columns has none
+    Columns columns = {};
+    if (chosen_order == Order::of_leases) {
+        columns.add(relation, NameStr(managed->owner.name));
+        if (managed->lease.kept()) columns.add(relation, NameStr(managed->lease.name));
+        return columns;
+    }
+    if (chosen_order == Order::of_timers) columns.add(relation, NameStr(managed->due.name));
+    if (chosen_order == Order::of_claims && managed->queue.kept()) columns.add(relation, NameStr(managed->queue.name));
+    for (int i = 0; chosen_order == Order::of_claims && i < managed->claim_columns.n; ++i)
+        columns.add(relation, managed->claim_columns.items[i]);
+    for (int i = 0; i < chosen->nkeys; ++i) columns.add(relation, NameStr(chosen->keys[i].name));
+    return columns;
+}
+
+bool fits(const IndexOptInfo* index, const Columns& columns) {
+    if (index->indpred == NIL || index->nkeycolumns != columns.n) return false;
+    for (int i = 0; i < columns.n; ++i)
+        if (index->indexkeys[i] != columns.numbers[i]) return false;
+    return true;
+}
+
+// Whether equality of the key, by the operators and collations of its columns, is what the index is unique by.
+bool is_of_key(Relation index, Relation table, const Binding& binding) {
+    const FormData_pg_index* form = index->rd_index;
+    if (!form->indisvalid || !form->indisunique || form->indnkeyatts != binding.nkeys ||
+        index->rd_rel->relam != BTREE_AM_OID || RelationGetIndexPredicate(index) != NIL)
+        return false;
+    for (int i = 0; i < binding.nkeys; ++i) {
+        const AttrNumber column = form->indkey.values[i];
+        bool of_key = false;
+        for (int j = 0; j < binding.nkeys; ++j)
+            of_key |= column == get_attnum(RelationGetRelid(table), NameStr(binding.keys[j].name));
+        if (!of_key || column <= 0) return false;
+        const FormData_pg_attribute* attribute = TupleDescAttr(RelationGetDescr(table), column - 1);
+        const Oid operators = GetDefaultOpClass(getBaseType(attribute->atttypid), BTREE_AM_OID);
+        if (index->rd_indcollation[i] != attribute->attcollation || !OidIsValid(operators) ||
+            index->rd_opfamily[i] != get_opclass_family(operators))
+            return false;
+    }
+    return true;
+}
+
+bool is_required_by(Oid pawl, Oid extension) {
+    ScanKeyData keys[2];
+    ScanKeyInit(&keys[0], Anum_pg_depend_classid, BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(ExtensionRelationId));
+    ScanKeyInit(&keys[1], Anum_pg_depend_objid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(extension));
+    Relation dependencies = table_open(DependRelationId, AccessShareLock);
+    SysScanDesc scan = systable_beginscan(dependencies, DependDependerIndexId, true, nullptr, 2, keys);
+    bool required = false;
+    for (HeapTuple tuple = systable_getnext(scan); HeapTupleIsValid(tuple); tuple = systable_getnext(scan)) {
+        const auto* dependency = reinterpret_cast<Form_pg_depend>(GETSTRUCT(tuple));
+        required |= dependency->refclassid == ExtensionRelationId && dependency->refobjid == pawl;
+    }
+    systable_endscan(scan);
+    table_close(dependencies, AccessShareLock);
+    return required;
+}
+
+bool belongs_to_pack(Oid relation) {
+    if (relation < FirstNormalObjectId) return false;
+    const Oid extension = getExtensionOfObject(RelationRelationId, relation);
+    if (!OidIsValid(extension)) return false;
+    const Oid pawl = get_extension_oid("pawl", true);
+    return OidIsValid(pawl) && is_required_by(pawl, extension);
+}
+
+// The planner asks for each column of each condition. An answer that is out of date is still a plan that works.
+bool is_of_pack(Oid relation) {
+    static struct {
+        Oid relation;
+        bool of_pack;
+    } answers[128];
+    auto& answer = answers[relation % lengthof(answers)];
+    if (answer.relation != relation) answer = {relation, belongs_to_pack(relation)};
+    return answer.of_pack;
+}
+
+// Plans are kept while tables grow, and a plan that was made for a small one would walk all of it for a few rows.
+bool is_planned_as_large(Oid relation) {
+    return chosen != nullptr || (executor_level > 0 && is_of_pack(relation));
+}
+
+// Tables of packs count as just too small to be read in parallel, which costs milliseconds where they really are small.
+// A partial index counts as one of few rows.
+void enlarge(RelOptInfo* info) {
+    const double rows = chosen != nullptr ? 1e7 : 1e5;
+    const BlockNumber pages = chosen != nullptr ? 200000 : 1000;
+    info->tuples = Max(info->tuples, rows);
+    info->pages = Max(info->pages, pages);
+    ListCell* cell;
+    foreach (cell, info->indexlist) {
+        auto* index = lfirst_node(IndexOptInfo, cell);
+        const int part = index->indpred == NIL ? 1 : 20;
+        index->tuples = Max(index->tuples, rows / part);
+        index->pages = Max(index->pages, pages / 4 / part);
+    }
+}
+
+void relation_info(PlannerInfo* root, Oid relation, bool is_parent, RelOptInfo* info) {
+    if (next_relation_info != nullptr) next_relation_info(root, relation, is_parent, info);
+    if (is_planned_as_large(relation)) enlarge(info);
+    if (chosen == nullptr || chosen_order == Order::of_index || chosen_order == Order::sorted ||
+        info->indexlist == NIL || relation == chosen->locked_after)
+        return;
+    const bool of_keys = chosen_order == Order::of_keys;
+    const Columns columns = of_keys ? Columns() : columns_in(relation);
+    if (columns.missing) return;
+    List* ours = NIL;
+    ListCell* cell;
+    foreach (cell, info->indexlist) {
+        auto* index = lfirst_node(IndexOptInfo, cell);
+        if (of_keys ? index->indexoid == chosen_index : fits(index, columns)) ours = lappend(ours, index);
+    }
+    if (ours != NIL) info->indexlist = ours;
+}
+
+// Whether a unique index of several columns begins with it, such as the task of a step.
+bool leads_key(const RelOptInfo* info, AttrNumber column) {
+    ListCell* cell;
+    foreach (cell, info->indexlist) {
+        const auto* index = lfirst_node(IndexOptInfo, cell);
+        if (index->unique && index->indpred == NIL && index->nkeycolumns > 1 && index->indexkeys[0] == column)
+            return true;
+    }
+    return false;
+}
+
+// What the planner reads of a column: it has a tenth as many values as there are rows, and nothing else is known.
+HeapTuple statistics_of_key() {
+    constexpr Size header = MAXALIGN(SizeofHeapTupleHeader);
+    constexpr Size length = header + sizeof(FormData_pg_statistic);
+    auto* tuple = static_cast<HeapTuple>(palloc0(HEAPTUPLESIZE + length));
+    tuple->t_len = length;
+    tuple->t_data = reinterpret_cast<HeapTupleHeader>(reinterpret_cast<char*>(tuple) + HEAPTUPLESIZE);
+    tuple->t_data->t_hoff = header;
+    HeapTupleHeaderSetNatts(tuple->t_data, Anum_pg_statistic_stakind1 - 1);
+    reinterpret_cast<Form_pg_statistic>(GETSTRUCT(tuple))->stadistinct = -0.1F;
+    return tuple;
+}
+
+bool relation_statistics(PlannerInfo* root, RangeTblEntry* entry, AttrNumber column, VariableStatData* found) {
+    if (entry->rtekind != RTE_RELATION || !is_planned_as_large(entry->relid))
+        return next_relation_statistics != nullptr && next_relation_statistics(root, entry, column, found);
+    if (found->rel != nullptr && leads_key(found->rel, column)) {
+        found->statsTuple = statistics_of_key();
+        found->freefunc = heap_freetuple;
+        found->acl_ok = true;
+    }
+    return true;
+}
+
+bool index_statistics(PlannerInfo* root, Oid index, AttrNumber column, VariableStatData* found) {
+    if (chosen != nullptr) return true;
+    return next_index_statistics != nullptr && next_index_statistics(root, index, column, found);
+}
+
+}  // namespace
+
+// Policies may have queries of their own, which the settings for ours do not suit.
+Oid find_key_index(const Binding& binding) {
+    Relation table = try_relation_open(binding.table, NoLock);
+    if (table == nullptr) return InvalidOid;
+    Oid found = InvalidOid;
+    if (table->rd_rel->relkind == RELKIND_RELATION && !table->rd_rel->relhassubclass &&
+        !table->rd_rel->relrowsecurity && !binding.distributed) {
+        ListCell* cell;
+        foreach (cell, RelationGetIndexList(table)) {
+            Relation index = index_open(lfirst_oid(cell), AccessShareLock);
+            if (!OidIsValid(found) && is_of_key(index, table, binding)) found = RelationGetRelid(index);
+            index_close(index, NoLock);
+        }
+    }
+    relation_close(table, NoLock);
+    return found;
+}
+
+void begin_planning(const Binding& binding, Order order, Oid key_index) noexcept {
+    chosen = &binding;
+    chosen_order = order;
+    chosen_index = key_index;
+}
+
+void end_planning() noexcept {
+    chosen = nullptr;
+}
+
+void register_planner_hooks() {
+    next_relation_info = get_relation_info_hook;
+    get_relation_info_hook = relation_info;
+    next_relation_statistics = get_relation_stats_hook;
+    get_relation_stats_hook = relation_statistics;
+    next_index_statistics = get_index_stats_hook;
+    get_index_stats_hook = index_statistics;
+}
+
+}  // namespace pawl

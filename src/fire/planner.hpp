@@ -1,0 +1,31 @@
+// May ereport; owns nothing. What the planner cannot see: which index pawl made for a statement, and that tables grow
+// after their plans were made.
+//
+// Statements that pawl keeps are planned as for large tables of which only the unique indexes are known, and read the
+// table of a binding by one index. Statements of functions and foreign keys on tables of extensions that require pawl
+// are planned as for tables that are not small, and by any index: their plans are kept too, and PostgreSQL would
+// replace them only after the next ANALYZE. A statement that a client sends is planned as usual.
+#pragma once
+
+#include "catalog/member_cache.hpp"
+
+namespace pawl {
+
+// How the rows are ordered: by an index (any, or the one that pawl made for claims, timers or leases), or by sorting
+// the few rows that an index finds: any, or of_keys the unique one of the key, or if there is none as PostgreSQL plans.
+// planned: as PostgreSQL plans, anew if it wants to.
+enum class Order { of_index, of_claims, of_timers, of_leases, sorted, of_keys, planned };
+
+// The unique index of the key of a binding's table; InvalidOid if there is none by which all rows are found: then
+// PostgreSQL plans better.
+Oid find_key_index(const Binding& binding);
+
+// From here to end_planning, which must be reached after an error too, plans are made for a kept statement on the
+// binding's table. key_index: what find_key_index found, for Order::of_keys.
+void begin_planning(const Binding& binding, Order order, Oid key_index) noexcept;
+void end_planning() noexcept;
+
+// Called once, when the library is loaded.
+void register_planner_hooks();
+
+}  // namespace pawl
