@@ -88,8 +88,12 @@ commit;
 
 select matches(array(select own_plan())::text, 'Seq Scan', 'a function''s statement on a user''s table: by statistics');
 set max_parallel_workers_per_gather = 2;
+set parallel_setup_cost = 0;
+set seq_page_cost = 0;
 select doesnt_match(array(select pack_plan())::text, 'Parallel', 'a small table of a pack is not read in parallel');
 reset max_parallel_workers_per_gather;
+reset parallel_setup_cost;
+reset seq_page_cost;
 begin;
 select from pawl_saga.definitions where definition_uuid = '01890000-0000-7000-8000-000000000001' \g /dev/null
 select is((select seq_scan from pg_stat_xact_user_tables where relid = 'pawl_saga.definitions'::regclass), 1::bigint,
