@@ -10,16 +10,22 @@ extern "C" {
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_am_d.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_depend.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_statistic.h"
+#include "catalog/pg_type_d.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
 #include "nodes/pathnodes.h"
 #include "optimizer/plancat.h"
+#include "utils/array.h"
 #include "utils/fmgroids.h"
+#include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/selfuncs.h"
+#include "utils/syscache.h"
+#include "utils/typcache.h"
 }
 
 namespace pawl {
@@ -120,20 +126,40 @@ bool belongs_to_pack(Oid relation) {
     return OidIsValid(pawl) && is_required_by(pawl, extension);
 }
 
+struct Answer {
+    Oid relation;
+    bool of_pack;
+};
+
 // The planner asks for each column of each condition. An answer that is out of date is still a plan that works.
 bool is_of_pack(Oid relation) {
-    static struct {
-        Oid relation;
-        bool of_pack;
-    } answers[128];
-    auto& answer = answers[relation % lengthof(answers)];
-    if (answer.relation != relation) answer = {relation, belongs_to_pack(relation)};
-    return answer.of_pack;
+    static HTAB* answers = nullptr;
+    if (answers == nullptr) {
+        HASHCTL control = {};
+        control.keysize = sizeof(Oid);
+        control.entrysize = sizeof(Answer);
+        answers = hash_create("pawl tables of packs", 128, &control, HASH_ELEM | HASH_BLOBS);
+    }
+    const auto* known = static_cast<const Answer*>(hash_search(answers, &relation, HASH_FIND, nullptr));
+    if (known != nullptr) return known->of_pack;
+    const bool of_pack = belongs_to_pack(relation);
+    static_cast<Answer*>(hash_search(answers, &relation, HASH_ENTER, nullptr))->of_pack = of_pack;
+    return of_pack;
+}
+
+// At the last ANALYZE or VACUUM, if there was one.
+bool was_small(Oid relation) {
+    constexpr float4 rows = 10000;
+    HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
+    if (!HeapTupleIsValid(tuple)) return false;
+    const bool small = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->reltuples < rows;
+    ReleaseSysCache(tuple);
+    return small;
 }
 
 // Plans are kept while tables grow, and a plan that was made for a small one would walk all of it for a few rows.
 bool is_planned_as_large(Oid relation) {
-    return chosen != nullptr || (executor_level > 0 && is_of_pack(relation));
+    return chosen != nullptr || (executor_level > 0 && is_of_pack(relation) && was_small(relation));
 }
 
 // Tables of packs count as just too small to be read in parallel, which costs milliseconds where they really are small.
@@ -181,27 +207,57 @@ bool leads_key(const RelOptInfo* info, AttrNumber column) {
     return false;
 }
 
-// What the planner reads of a column: it has a tenth as many values as there are rows, and nothing else is known.
-HeapTuple statistics_of_key() {
-    constexpr Size header = MAXALIGN(SizeofHeapTupleHeader);
-    constexpr Size length = header + sizeof(FormData_pg_statistic);
-    auto* tuple = static_cast<HeapTuple>(palloc0(HEAPTUPLESIZE + length));
-    tuple->t_len = length;
-    tuple->t_data = reinterpret_cast<HeapTupleHeader>(reinterpret_cast<char*>(tuple) + HEAPTUPLESIZE);
-    tuple->t_data->t_hoff = header;
-    HeapTupleHeaderSetNatts(tuple->t_data, Anum_pg_statistic_stakind1 - 1);
-    reinterpret_cast<Form_pg_statistic>(GETSTRUCT(tuple))->stadistinct = -0.1F;
-    return tuple;
+const RelOptInfo* find_info(const PlannerInfo* root, const RangeTblEntry* entry) {
+    for (int i = 1; i < root->simple_rel_array_size; ++i)
+        if (root->simple_rte_array[i] == entry) return root->simple_rel_array[i];
+    return nullptr;
 }
+
+// What the planner reads of a column. Only the nulls are known: half of a column that may have some.
+struct Known {
+    Datum values[Natts_pg_statistic] = {};
+    bool nulls[Natts_pg_statistic] = {};
+
+    explicit Known(bool may_be_null) {
+        for (int i = Anum_pg_statistic_stanumbers1 - 1; i < Natts_pg_statistic; ++i) nulls[i] = true;
+        values[Anum_pg_statistic_stanullfrac - 1] = Float4GetDatum(may_be_null ? 0.5F : 0);
+    }
+
+    // A tenth as many values as rows, which were inserted in the order of the values.
+    void lead_key(Oid type) {
+        values[Anum_pg_statistic_stadistinct - 1] = Float4GetDatum(-0.1F);
+        const Oid less = lookup_type_cache(type, TYPECACHE_LT_OPR)->lt_opr;
+        if (!OidIsValid(less)) return;
+        Datum correlation = Float4GetDatum(1);
+        values[Anum_pg_statistic_stakind1 - 1] = Int16GetDatum(STATISTIC_KIND_CORRELATION);
+        values[Anum_pg_statistic_staop1 - 1] = ObjectIdGetDatum(less);
+        values[Anum_pg_statistic_stanumbers1 - 1] =
+            PointerGetDatum(construct_array(&correlation, 1, FLOAT4OID, sizeof(float4), true, TYPALIGN_INT));
+        nulls[Anum_pg_statistic_stanumbers1 - 1] = false;
+    }
+
+    HeapTuple form() {
+        Relation statistics = table_open(StatisticRelationId, AccessShareLock);
+        HeapTuple formed = heap_form_tuple(RelationGetDescr(statistics), values, nulls);
+        table_close(statistics, AccessShareLock);
+        return formed;
+    }
+};
 
 bool relation_statistics(PlannerInfo* root, RangeTblEntry* entry, AttrNumber column, VariableStatData* found) {
     if (entry->rtekind != RTE_RELATION || !is_planned_as_large(entry->relid))
         return next_relation_statistics != nullptr && next_relation_statistics(root, entry, column, found);
-    if (found->rel != nullptr && leads_key(found->rel, column)) {
-        found->statsTuple = statistics_of_key();
-        found->freefunc = heap_freetuple;
-        found->acl_ok = true;
-    }
+    if (chosen != nullptr || column <= 0) return true;
+    HeapTuple tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(entry->relid), Int16GetDatum(column));
+    if (!HeapTupleIsValid(tuple)) return true;
+    const FormData_pg_attribute attribute = *reinterpret_cast<Form_pg_attribute>(GETSTRUCT(tuple));
+    ReleaseSysCache(tuple);
+    Known known(!attribute.attnotnull);
+    const RelOptInfo* info = find_info(root, entry);
+    if (info != nullptr && leads_key(info, column)) known.lead_key(getBaseType(attribute.atttypid));
+    found->statsTuple = known.form();
+    found->freefunc = heap_freetuple;
+    found->acl_ok = true;
     return true;
 }
 

@@ -3,8 +3,9 @@
 //
 // Statements that pawl keeps are planned as for large tables of which only the unique indexes are known, and read the
 // table of a binding by one index. Statements of functions and foreign keys on tables of extensions that require pawl
-// are planned as for tables that are not small, and by any index: their plans are kept too, and PostgreSQL would
-// replace them only after the next ANALYZE. A statement that a client sends is planned as usual.
+// are planned as for tables that are not small, and by any index, until a table has statistics of many rows: their
+// plans are kept too, and PostgreSQL would replace them only after the next ANALYZE. A statement that a client sends is
+// planned as usual.
 #pragma once
 
 #include "catalog/member_cache.hpp"

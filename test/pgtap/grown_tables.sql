@@ -50,6 +50,9 @@ create function own_plan() returns setof text language plpgsql as $$
 begin return query explain select from public.own where id = 1; end $$;
 create function pack_plan() returns setof text language plpgsql as $$
 begin return query explain select count(*) from pawl_saga.tasks; end $$;
+create function key_plan() returns setof text language plpgsql as $$
+begin return query explain select name from pawl_dag.steps where task_uuid = '01890000-0000-7000-8000-000000000001';
+end $$;
 call everything();
 :work \g /dev/null
 :exchange \g /dev/null
@@ -87,11 +90,25 @@ select cmp_ok(reads('pawl_dag', :'cancel'), '<', 300::bigint, 'a task that is ca
 commit;
 
 select matches(array(select own_plan())::text, 'Seq Scan', 'a function''s statement on a user''s table: by statistics');
+select matches(array(select key_plan())::text, '"Index Scan using steps_pkey', 'rows of one task lie together');
+-- Both conditions are those of the index for claims, which has all that is ready.
+create function ready_plan() returns setof text language plpgsql as $$
+begin return query explain select from pawl_bulk.work w where w.operation = '01890000-0000-7000-8000-000000000001'
+    and w.row_number = 1 and w.step_index = 0 and w.state in ('ready', 'lost') and w.due is null; end $$;
+create function ready_rows_plan() returns setof text language plpgsql as $$
+begin return query explain select from generate_series(1, 100) g join pawl_bulk.work w on w.row_number = g and
+    w.operation = '01890000-0000-7000-8000-000000000001' and w.step_index = 0 and w.state in ('ready', 'lost')
+    and w.due is null; end $$;
+select matches(array(select ready_plan())::text, 'work_pkey', 'a key is not searched in an index of all that is ready');
+select matches(array(select ready_rows_plan())::text, 'work_pkey', 'nor are several');
 set max_parallel_workers_per_gather = 2;
 set parallel_setup_cost = 0;
 set seq_page_cost = 0;
 select doesnt_match(array(select pack_plan())::text, 'Parallel', 'a small table of a pack is not read in parallel');
 reset max_parallel_workers_per_gather;
+select matches(array(select pack_plan())::text, 'rows=100000 ', 'a table that was small counts as one of many rows');
+update pg_class set reltuples = 10000 where oid = 'pawl_saga.tasks'::regclass;
+select doesnt_match(array(select pack_plan())::text, 'rows=100000 ', 'one that was not is planned by its statistics');
 reset parallel_setup_cost;
 reset seq_page_cost;
 begin;
