@@ -44,9 +44,36 @@ CLAIM = (
 )
 LOG = "copy floor_log from '{file}'"
 FORGET = "delete from floor_input where operation = '{operation}' and row_number between {first} and {last}"
+# A worker gets its rows in the order of the queue, with their data, and sends back which of them succeeded.
+SEND = """with found as materialized (
+    select ctid as place from floor_work where queue = 'external' and state = 'ready' and due is null
+     order by priority desc, operation, row_number, step_index limit {size} for update skip locked
+), claimed as (
+    update floor_work w set state = 'leased', worker = 'w', lease_until = clock_timestamp() + interval '60 s',
+        token = token + 1 from found f where w.ctid = f.place returning w.operation, w.row_number, w.step_index, w.token
+)
+select coalesce(json_agg(json_build_object('operation', c.operation, 'row_number', c.row_number, 'step_index',
+    c.step_index, 'token', c.token, 'raw', i.raw)), '[]') as got
+  from claimed c join floor_input i on i.operation = c.operation and i.row_number = c.row_number \\gset
+"""
+READ = (
+    "from jsonb_to_recordset(:'got'::jsonb) g(operation uuid, row_number bigint, step_index integer, token bigint) "
+    "where x.operation = g.operation and x.row_number = g.row_number"
+)
+DONE = f"using (select * {READ.split(' where ')[0]}) g where {READ.split(' where ')[1]}"
 # The transactions of a block of rows.
 BY_SQL = ((INSERT, RUNNING, COMPLETED, FORGET, LOG),)
 BY_WORKERS = ((INSERT, WAIT), (CLAIM, RUNNING), (COMPLETED, "delete from floor_work where {rows}", FORGET, LOG))
+SERVED = (
+    (INSERT, WAIT),
+    (SEND + "update floor_records x set state = 'Running', started_at = clock_timestamp() " + READ,),
+    (
+        "update floor_records x set state = 'Completed', completed_at = clock_timestamp() " + READ,
+        f"delete from floor_work x {DONE} and x.token = g.token",
+        f"delete from floor_input x {DONE}",
+        LOG,
+    ),
+)
 ROWS = "operation = '{operation}' and row_number between {first} and {last} and step_index = 0"
 
 
@@ -56,7 +83,7 @@ def blocks_of(operation, rows, size):
     for first in range(1, rows + 1, size):
         last = min(first + size - 1, rows)
         file = FOLDER / f"floor_log_{first}"
-        known = {"operation": operation, "first": first, "last": last, "file": file}
+        known = {"operation": operation, "first": first, "last": last, "file": file, "size": size}
         query(
             f"copy (select l.* from pawl_bulk.record_transitions_log l where l.operation = '{operation}' and "
             f"l.row_number between {first} and {last} order by l.row_number, l.step_index, l.sort_key) to '{file}'"
@@ -67,23 +94,25 @@ def blocks_of(operation, rows, size):
 
 def write(blocks, transactions):
     session = Session()
+    session.run("set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off")
     for block in blocks:
         for statements in transactions:
             session.run("begin; " + "; ".join(s.format(**block) for s in statements) + "; commit")
     session.close()
 
 
-def seconds(operation, rows, sessions, by_workers=0):
+def seconds(operation, rows, sessions, by_workers=0, served=False):
     """Time of writing what a completed operation of so many rows wrote in its step, by so many sessions. by_workers:
-    rows of a batch; 0: the step was a SQL function's."""
+    rows of a batch; 0: the step was a SQL function's. served: workers are sent their rows, and their results read."""
     size = by_workers or BLOCK
     blocks = blocks_of(operation, rows, size)
     query("drop table if exists floor_records, floor_log, floor_work, floor_input;" + RECORDS)
     query(INPUT.format(operation=operation, first=1, last=rows))
     query("vacuum analyze floor_input")
     query("checkpoint")
+    transactions = SERVED if served else BY_WORKERS if by_workers else BY_SQL
     lanes = [
-        threading.Thread(target=write, args=(blocks[n::sessions], BY_WORKERS if by_workers else BY_SQL))
+        threading.Thread(target=write, args=(blocks[n::sessions], transactions))
         for n in range(sessions)
     ]
     began = time.time()

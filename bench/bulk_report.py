@@ -17,6 +17,7 @@ RECORDS = 200_000 if QUICK else 10_000_000  # of one step each: half of them are
 LOOKS = 100 if QUICK else 500
 LANES = 2
 BY_HAND = "the same versions, index entries and log entries by plain SQL and COPY, nothing enforced"
+SENT = "the same, with the rows claimed in order and sent to the worker as JSON, and its results read from it"
 PUBLISHED = (300, 500)  # bytes a row of one step, without and with 200 bytes of row data: two records
 
 
@@ -58,6 +59,7 @@ class Bulk:
             "{:,.0f}",
         )
         yield floor(BY_HAND, statistics.median(w[2] for w in self.workers), "{:,.0f}")
+        yield floor(SENT, statistics.median(w[3] for w in self.workers), "{:,.0f}", "by hand")
         yield at_most(f"bulk: retry of {RETRIED:,} rows in one call, seconds", 30, self.retry, "{:.1f}")
         yield at_most(
             "bulk: signals and status queries meanwhile, ms, the slowest",
@@ -95,6 +97,11 @@ class Bulk:
                 f"{statistics.median(w[2] for w in self.workers):,.0f}",
                 "",
             ],
+            [
+                "the same by hand, with rows sent to workers and results read",
+                f"{statistics.median(w[3] for w in self.workers):,.0f}",
+                "",
+            ],
         ]
         sizes = [
             [
@@ -124,7 +131,8 @@ class Bulk:
             "(Pending, Running, Completed). The step runs from the first valid row to the end of the operation, "
             "opening of rows and counters included. CPU is that of all "
             "server processes. By hand: the same versions of the same rows with the same indexes, and COPY of the "
-            "same log entries, by as many sessions, no trigger ([bulk_floor.py](bulk_floor.py)). Bytes are those of "
+            "same log entries, by as many sessions, no trigger ([bulk_floor.py](bulk_floor.py)); with the rows sent: "
+            "as a worker without pawl would do it, which claims rows in order with SKIP LOCKED. Bytes are those of "
             "the input, both records and the log, after vacuum; published is the "
             "estimate of the original for two records and no "
             "log, apparently without indexes; a record is half of tables and indexes.",
