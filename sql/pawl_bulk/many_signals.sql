@@ -55,15 +55,11 @@ DECLARE
     now_at timestamptz;
     checked record;
     kept text[];
-    missing text[];
 BEGIN
-    -- those that exist first: the session that holds one of them may be about to make a key of the next step
-    missing := ARRAY(SELECT u.key FROM unnest(keys) u(key)
-        LEFT JOIN LATERAL (SELECT true AS held FROM pawl_bulk.signal_keys x
-            WHERE x.operation = _apply_signals.operation AND x.key = u.key FOR UPDATE) k ON true
-        WHERE k.held IS NULL);
-    INSERT INTO pawl_bulk.signal_keys (operation, key) SELECT operation, u.key
-        FROM unnest(missing) u(key) ON CONFLICT DO NOTHING;
+    -- each key is made or locked, and not written, in the order in which all sessions do it; one that exists is held
+    -- before the next is made, which its session may be about to make too
+    INSERT INTO pawl_bulk.signal_keys AS k (operation, key) SELECT operation, u.key FROM unnest(keys) u(key)
+        ON CONFLICT ON CONSTRAINT signal_keys_pkey DO UPDATE SET key = excluded.key WHERE false;
     checked := pawl_bulk._check_signals(operation, keys, attempts);
     now_at := clock_timestamp();
     -- keys and records are looked up one by one and written by their places: a plan that was made before the tables
