@@ -4,6 +4,8 @@
 CREATE FUNCTION pawl_saga._own_definition(flow uuid, base pawl_saga.definitions) RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     made uuid := pawl.uuid_v7();
@@ -48,6 +50,8 @@ COMMENT ON FUNCTION pawl_saga._own_definition(uuid, pawl_saga.definitions) IS
 CREATE FUNCTION pawl_saga._flow_altered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW',
@@ -136,6 +140,8 @@ COMMENT ON FUNCTION pawl_saga._turn_added(uuid, integer[]) IS
 CREATE FUNCTION pawl_saga._alter_atoms() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.flows');
@@ -176,6 +182,8 @@ CREATE TRIGGER alter_atoms AFTER UPDATE OF definition_uuid ON pawl_saga.flows
 CREATE FUNCTION pawl_saga.alter_flow(flow uuid, definition uuid DEFAULT NULL) RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     f pawl_saga.flows;

@@ -31,6 +31,8 @@ COMMENT ON FUNCTION pawl_saga._ends_duty(text) IS
 CREATE FUNCTION pawl_saga._count_due(flow uuid, nodes integer[]) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 BEGIN
     RETURN (SELECT count(*) FROM pawl_saga.tasks t

@@ -115,6 +115,8 @@ COMMENT ON FUNCTION pawl_saga._recover(uuid) IS 'internal: counts a flow anew an
 CREATE FUNCTION pawl_saga._count_anew(flows uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$

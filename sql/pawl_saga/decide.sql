@@ -55,6 +55,8 @@ COMMENT ON FUNCTION pawl_saga._behind(uuid, integer) IS 'internal: all nodes beh
 CREATE FUNCTION pawl_saga._values_left(flow uuid, retry integer) RETURNS jsonb[]
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     how jsonb := (SELECT r.controller FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.node = retry);
@@ -79,6 +81,8 @@ COMMENT ON FUNCTION pawl_saga._values_left(uuid, integer) IS 'internal: what a F
 CREATE FUNCTION pawl_saga._answer(flow uuid, retry integer, failure jsonb) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     how jsonb := (SELECT r.controller FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.node = retry);
@@ -154,6 +158,8 @@ COMMENT ON FUNCTION pawl_saga._may_ask(name) IS
 CREATE FUNCTION pawl_saga._break(flow uuid, problem jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 BEGIN
     UPDATE pawl_saga.flows f SET broken = true, problem = coalesce(f.problem, _break.problem)
@@ -167,6 +173,8 @@ COMMENT ON FUNCTION pawl_saga._break(uuid, jsonb) IS 'internal: nothing more is 
 CREATE FUNCTION pawl_saga._hold(flow uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 BEGIN
     UPDATE pawl_saga.tasks t SET due_at = 'infinity'
@@ -191,6 +199,8 @@ COMMENT ON FUNCTION pawl_saga._note_failure(uuid, integer, text, jsonb) IS
 CREATE FUNCTION pawl_saga._decide(flow uuid, node integer, failure jsonb, asks boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     f pawl_saga.flows;
@@ -255,6 +265,8 @@ COMMENT ON FUNCTION pawl_saga._decide(uuid, integer, jsonb, boolean) IS
 CREATE FUNCTION pawl_saga._decide_later(flow uuid, node integer, failure jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 BEGIN
     PERFORM pawl_saga._decide(flow, node, failure, true);

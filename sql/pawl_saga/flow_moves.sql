@@ -36,6 +36,8 @@ COMMENT ON FUNCTION pawl_saga._engine(uuid, integer, text) IS 'internal: begins 
 CREATE FUNCTION pawl_saga._reset_atoms(flow uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 BEGIN
     UPDATE pawl_saga.attempts a SET closed_at = clock_timestamp() WHERE a.flow_uuid = flow AND a.closed_at IS NULL;
@@ -55,6 +57,8 @@ COMMENT ON FUNCTION pawl_saga._reset_atoms(uuid) IS 'internal: takes every atom 
 CREATE FUNCTION pawl_saga._decide_open(flow uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     failed record;
@@ -131,6 +135,8 @@ something';
 CREATE FUNCTION pawl_saga._mend_retries(flow uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     unable integer;
@@ -155,6 +161,8 @@ COMMENT ON FUNCTION pawl_saga._mend_retries(uuid) IS
 CREATE FUNCTION pawl_saga._flow_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET plan_cache_mode = force_generic_plan
 SET pawl.event = ''
 SET pawl.token = ''

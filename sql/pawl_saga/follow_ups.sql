@@ -98,6 +98,7 @@ CREATE FUNCTION pawl_saga._follow_on(moved_flows uuid[], moved_nodes integer[], 
     ready_nodes integer[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
 SET jit = off
 SET plan_cache_mode = force_generic_plan
 SET pawl.event = ''
@@ -177,6 +178,8 @@ CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_saga.retries REFERENCING OLD TABL
 CREATE FUNCTION pawl_saga._outcome(f pawl_saga.flows) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL RESTRICTED CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE

@@ -26,6 +26,8 @@ pawl_saga.may_lose_another(t, t) FROM pawl_saga.tasks t';
 CREATE FUNCTION pawl_saga.flow_begins_anew(old pawl_saga.tasks, new pawl_saga.tasks) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$BEGIN
     RETURN (SELECT f.state = 'PENDING' FROM pawl_saga.flows f WHERE f.flow_uuid = new.flow_uuid);
 END$function$;
@@ -37,6 +39,8 @@ pawl_saga.flow_begins_anew(t, t) FROM pawl_saga.tasks t';
 CREATE FUNCTION pawl_saga.flow_of_retry_begins_anew(old pawl_saga.retries, new pawl_saga.retries) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$BEGIN
     RETURN (SELECT f.state = 'PENDING' FROM pawl_saga.flows f WHERE f.flow_uuid = new.flow_uuid);
 END$function$;
@@ -71,6 +75,8 @@ f) FROM pawl_saga.flows f';
 CREATE FUNCTION pawl_saga.may_reset(old pawl_saga.flows, new pawl_saga.flows) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 BEGIN
     RETURN pg_has_role('pawl_operator', 'MEMBER')

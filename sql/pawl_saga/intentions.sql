@@ -24,6 +24,8 @@ SELECT pg_catalog.pg_extension_config_dump('pawl_saga.intentions', '');
 CREATE FUNCTION pawl_saga._intention_changed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('AFTER UPDATE ROW',
@@ -46,6 +48,8 @@ CREATE TRIGGER "!intention" AFTER UPDATE OF intention ON pawl_saga.retries
 CREATE FUNCTION pawl_saga._intention_kept() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('BEFORE UPDATE OR TRUNCATE STATEMENT, BEFORE DELETE ROW',

@@ -309,6 +309,8 @@ Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader. E
 CREATE FUNCTION pawl_saga._is_gone(flow uuid) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
     SELECT NOT row_security_active('pawl_saga.flows')
         AND NOT EXISTS (SELECT FROM pawl_saga.flows f WHERE f.flow_uuid = flow)
@@ -318,6 +320,8 @@ COMMENT ON FUNCTION pawl_saga._is_gone(uuid) IS 'internal: whether a flow was de
 CREATE FUNCTION pawl_saga.conduct(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$

@@ -86,6 +86,8 @@ COMMENT ON FUNCTION pawl_saga._is_decided(uuid, integer) IS
 CREATE FUNCTION pawl_saga._lost_questions() RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     lost pawl_saga.questions;
@@ -147,6 +149,8 @@ COMMENT ON FUNCTION pawl_saga._take_question(interval) IS
 CREATE FUNCTION pawl_saga._ask_question(taken pawl_saga.questions) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
@@ -195,6 +199,8 @@ CREATE FUNCTION pawl_saga._question_raised(taken pawl_saga.questions, duty text,
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 BEGIN
     UPDATE pawl_saga.questions q

@@ -52,6 +52,8 @@ CREATE FUNCTION pawl_saga._report_apart(results jsonb, worker text)
 RETURNS TABLE (flow_uuid uuid, node integer, ok boolean, state text, problem text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_column
 DECLARE

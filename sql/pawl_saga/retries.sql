@@ -4,6 +4,8 @@
 CREATE FUNCTION pawl_saga._vote(flow uuid, node integer) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     definition uuid := (SELECT f.definition_uuid FROM pawl_saga.flows f WHERE f.flow_uuid = flow);
@@ -97,6 +99,8 @@ COMMENT ON FUNCTION pawl_saga._ignore(uuid, integer, text) IS
 CREATE FUNCTION pawl_saga._try(flow uuid, node integer) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     how jsonb := (SELECT r.controller FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.node = _try.node);
@@ -161,6 +165,8 @@ COMMENT ON FUNCTION pawl_saga._restart(uuid, integer) IS 'internal: begins the n
 CREATE FUNCTION pawl_saga._examine_retry(f pawl_saga.flows, r pawl_saga.retries) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     tried integer;
@@ -210,6 +216,8 @@ COMMENT ON FUNCTION pawl_saga._examine_retry(pawl_saga.flows, pawl_saga.retries)
 CREATE FUNCTION pawl_saga._examine(flow uuid, node integer, asks boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     f pawl_saga.flows;

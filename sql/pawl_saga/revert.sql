@@ -3,6 +3,8 @@
 CREATE FUNCTION pawl_saga.revert(flow uuid, reason text) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.metadata = ''
 AS $function$

@@ -18,6 +18,8 @@ COMMENT ON FUNCTION pawl_saga._queue(jsonb) IS 'internal: the queue that workers
 CREATE FUNCTION pawl_saga._add_atoms(flow uuid, definition uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET plan_cache_mode = force_generic_plan
 AS $function$
 BEGIN
@@ -49,6 +51,8 @@ COMMENT ON FUNCTION pawl_saga._add_atoms(uuid, uuid) IS 'internal: makes the ato
 CREATE FUNCTION pawl_saga._fill_flow(flow uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
@@ -69,6 +73,8 @@ CREATE FUNCTION pawl_saga.create_flow(definition uuid, inputs jsonb DEFAULT '{}'
 RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
@@ -141,6 +147,8 @@ Example: SELECT pawl_saga.start(''trip'', ''{"to": "Rome"}'')';
 CREATE FUNCTION pawl_saga._lock(flow uuid) RETURNS pawl_saga.flows
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     f pawl_saga.flows;
@@ -158,6 +166,8 @@ COMMENT ON FUNCTION pawl_saga._lock(uuid) IS 'internal: a flow, locked; P0002: t
 CREATE FUNCTION pawl_saga.validate(flow uuid) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
@@ -181,6 +191,8 @@ Example: SELECT pawl_saga.validate(''01890000-0000-7000-8000-000000000001'')';
 CREATE FUNCTION pawl_saga.run(flow uuid) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 AS $function$
 DECLARE
@@ -214,6 +226,8 @@ Example: SELECT pawl_saga.run(''01890000-0000-7000-8000-000000000001'')';
 CREATE FUNCTION pawl_saga.suspend(flow uuid) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 AS $function$
 DECLARE
@@ -234,6 +248,8 @@ Example: SELECT pawl_saga.suspend(''01890000-0000-7000-8000-000000000001'')';
 CREATE FUNCTION pawl_saga.resume(flow uuid) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 AS $function$
 DECLARE
@@ -260,6 +276,8 @@ Example: SELECT pawl_saga.resume(''01890000-0000-7000-8000-000000000001'')';
 CREATE FUNCTION pawl_saga.reset(flow uuid, reason text) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.metadata = ''
 AS $function$
@@ -281,6 +299,8 @@ Example: SELECT pawl_saga.reset(''01890000-0000-7000-8000-000000000001'', ''agai
 CREATE FUNCTION pawl_saga._failed_revert(flow uuid, task text) RETURNS pawl_saga.tasks
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     t pawl_saga.tasks;
@@ -303,6 +323,8 @@ COMMENT ON FUNCTION pawl_saga._failed_revert(uuid, text) IS
 CREATE FUNCTION pawl_saga.resolve(flow uuid, task text, reason text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.metadata = ''
 AS $function$
@@ -328,6 +350,8 @@ Example: SELECT pawl_saga.resolve(''01890000-0000-7000-8000-000000000001'', ''bo
 CREATE FUNCTION pawl_saga.retry_revert(flow uuid, task text, reason text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.metadata = ''
 AS $function$

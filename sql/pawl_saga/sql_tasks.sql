@@ -6,6 +6,8 @@
 CREATE FUNCTION pawl_saga._run_task(work jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.traceparent = ''
 SET pawl.tracestate = ''
 AS $function$
@@ -137,6 +139,8 @@ CREATE FUNCTION pawl_saga._task_raised(flow uuid, node integer, token bigint, du
     RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$

@@ -11,6 +11,8 @@ COMMENT ON FUNCTION pawl_saga._take_sql_task(text, interval) IS
 CREATE FUNCTION pawl_saga._run_taken_task(work jsonb, worker text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.token = ''
 AS $function$
 DECLARE

@@ -5,6 +5,8 @@
 CREATE FUNCTION pawl_saga._begin_task(t pawl_saga.tasks) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     came pawl_saga.signals;
@@ -44,6 +46,8 @@ COMMENT ON FUNCTION pawl_saga._begin_task(pawl_saga.tasks) IS
 CREATE FUNCTION pawl_saga._end_wait(t pawl_saga.tasks, outcome jsonb, problem jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.processor = '019b0000-0000-7000-8000-00000005a9a0'
 SET pawl.event = ''
 SET pawl.token = ''
@@ -135,6 +139,8 @@ COMMENT ON FUNCTION pawl_saga._look_again(uuid, integer[]) IS
 CREATE FUNCTION pawl_saga._signal_came() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
@@ -160,6 +166,8 @@ CREATE TRIGGER came AFTER INSERT ON pawl_saga.signals FOR EACH ROW EXECUTE FUNCT
 CREATE FUNCTION pawl_saga.signal(flow uuid, name text, payload jsonb DEFAULT 'null') RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     made uuid := pawl.uuid_v7();

@@ -17,7 +17,9 @@ extern "C" {
 #include "catalog/pg_type_d.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
+#include "miscadmin.h"
 #include "nodes/pathnodes.h"
+#include "optimizer/cost.h"
 #include "optimizer/plancat.h"
 #include "utils/array.h"
 #include "utils/fmgroids.h"
@@ -119,7 +121,6 @@ bool is_required_by(Oid pawl, Oid extension) {
 }
 
 bool belongs_to_pack(Oid relation) {
-    if (relation < FirstNormalObjectId) return false;
     const Oid extension = getExtensionOfObject(RelationRelationId, relation);
     if (!OidIsValid(extension)) return false;
     const Oid pawl = get_extension_oid("pawl", true);
@@ -133,6 +134,7 @@ struct Answer {
 
 // The planner asks for each column of each condition. An answer that is out of date is still a plan that works.
 bool is_of_pack(Oid relation) {
+    if (relation < FirstNormalObjectId) return false;
     static HTAB* answers = nullptr;
     if (answers == nullptr) {
         HASHCTL control = {};
@@ -157,18 +159,26 @@ bool was_small(Oid relation) {
     return small;
 }
 
-// Plans are kept while tables grow, and a plan that was made for a small one would walk all of it for a few rows.
-bool is_planned_as_large(Oid relation) {
-    return chosen != nullptr || (executor_level > 0 && is_of_pack(relation) && was_small(relation));
+// Functions of packs that look rows up by key say so by the setting. Only checks of foreign keys have the flag.
+bool looks_up_keys() {
+    Oid role;
+    int context;
+    GetUserIdAndSecContext(&role, &context);
+    return !enable_seqscan || (context & SECURITY_NOFORCE_RLS) != 0;
 }
 
-// Tables of packs count as just too small to be read in parallel, which costs milliseconds where they really are small.
-// A partial index counts as one of few rows.
+// Plans are kept while tables grow, and a plan that was made for a small one would walk all of it for a few rows.
+bool is_planned_as_large(Oid relation) {
+    return chosen != nullptr || (executor_level > 0 && looks_up_keys() && is_of_pack(relation) && was_small(relation));
+}
+
+// A partial index counts as one of few rows. Parallel workers cost milliseconds, and tables of packs may be small.
 void enlarge(RelOptInfo* info) {
     const double rows = chosen != nullptr ? 1e7 : 1e5;
     const BlockNumber pages = chosen != nullptr ? 200000 : 1000;
     info->tuples = Max(info->tuples, rows);
     info->pages = Max(info->pages, pages);
+    if (chosen == nullptr) info->rel_parallel_workers = 0;
     ListCell* cell;
     foreach (cell, info->indexlist) {
         auto* index = lfirst_node(IndexOptInfo, cell);

@@ -2,10 +2,10 @@
 // after their plans were made.
 //
 // Statements that pawl keeps are planned as for large tables of which only the unique indexes are known, and read the
-// table of a binding by one index. Statements of functions and foreign keys on tables of extensions that require pawl
-// are planned as for tables that are not small, and by any index, until a table has statistics of many rows: their
-// plans are kept too, and PostgreSQL would replace them only after the next ANALYZE. A statement that a client sends is
-// planned as usual.
+// table of a binding by one index. Functions of packs that look rows up by key have enable_seqscan = off: their
+// statements, and checks of foreign keys, on tables of extensions that require pawl are planned as for tables that are
+// not small, and by any index, until a table has statistics of many rows. Their plans are kept too, and PostgreSQL
+// would replace them only after the next ANALYZE. All other statements are planned as usual.
 #pragma once
 
 #include "catalog/member_cache.hpp"
