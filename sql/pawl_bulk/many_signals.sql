@@ -56,8 +56,8 @@ DECLARE
     checked record;
     kept text[];
 BEGIN
-    -- each key is made or locked, and not written, in the order in which all sessions do it; one that exists is held
-    -- before the next is made, which its session may be about to make too
+    -- keys are made or locked one by one in their order, as all sessions do it, and a locked one is not written: the
+    -- session that holds a key may be about to make a later one
     INSERT INTO pawl_bulk.signal_keys AS k (operation, key) SELECT operation, u.key FROM unnest(keys) u(key)
         ON CONFLICT ON CONSTRAINT signal_keys_pkey DO UPDATE SET key = excluded.key WHERE false;
     checked := pawl_bulk._check_signals(operation, keys, attempts);
