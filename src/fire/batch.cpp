@@ -121,7 +121,7 @@ int64 update_rows(const Target& target, const Batch& batch, const bool* chosen, 
     const char* query = update_query(target, batch, chosen, n, assignment, parameters, states_parameter);
     if (steps != nullptr)
         query = psprintf("%s RETURNING %s, k.n", query,
-                         stay_in_place(target) ? column_list(target, Columns::all) : row_alias);
+                         stay_in_place(target) ? column_list(target, Columns::all) : whole_row(target));
     const uint64 written = run_planned(*target.binding, query, parameters);
     if (steps != nullptr) note_returned(target, batch, chosen, n, steps);
     return static_cast<int64>(written);
@@ -197,7 +197,7 @@ char* order_by_key(const Binding& binding) {
 Batch pick_rows(const Target& target, const char* clauses, const Parameters& parameters, Order order) {
     const bool in_place = stay_in_place(target);
     const char* row =
-        in_place ? psprintf("%s, %s.ctid", column_list(target, Columns::looked_at), row_alias) : row_alias;
+        in_place ? psprintf("%s, %s.ctid", column_list(target, Columns::looked_at), row_alias) : whole_row(target);
     const uint64 n =
         run_planned(*target.binding, psprintf("SELECT %s FROM %s AS %s %s", row, target.table, row_alias, clauses),
                     parameters, order);

@@ -73,6 +73,10 @@ void find_rows_one_by_one(const Target& target, const Datum* key_columns, int n,
 
 }  // namespace
 
+const char* whole_row(const Target& target) {
+    return psprintf("%s.*::%s", row_alias, target.table);
+}
+
 HeapTuple composite_as_tuple(Datum composite) {
     HeapTupleHeader header = DatumGetHeapTupleHeader(composite);
     HeapTupleData tuple;
@@ -143,7 +147,7 @@ FoundRow row_from(const Target& target, HeapTuple tuple) {
 FoundRow find_row(const Target& target, const Datum* key, bool lock) {
     const Binding& binding = *target.binding;
     Datum* values = const_cast<Datum*>(key);
-    char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s%s", row_alias, target.table, row_alias,
+    char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s%s", whole_row(target), target.table, row_alias,
                            key_condition(binding, row_alias, 1), lock ? " FOR NO KEY UPDATE" : "");
     if (lock) {
         lock_before_row(target, key);
@@ -171,8 +175,8 @@ void find_rows(const Target& target, const Datum* key_columns, int n, FoundRow* 
         plan = prepare_to_keep(target,
                                psprintf("SELECT k.n, %s, %s.tableoid, %s.ctid FROM %s JOIN %s AS %s ON %s ORDER BY %s, "
                                         "k.n FOR NO KEY UPDATE OF %s",
-                                        row_alias, row_alias, row_alias, unnested_keys(binding, 1), target.table,
-                                        row_alias, key_join(binding), key_order(binding), row_alias),
+                                        whole_row(target), row_alias, row_alias, unnested_keys(binding, 1),
+                                        target.table, row_alias, key_join(binding), key_order(binding), row_alias),
                                binding.nkeys, key_types(binding, true, 0));
     run(target, plan, const_cast<Datum*>(key_columns), SPI_OK_SELECT);
     Oid last_table = InvalidOid;

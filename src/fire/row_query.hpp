@@ -15,8 +15,9 @@ struct FoundRow {
     int same_as;  // set by find_rows: index of an earlier key that found the same row; -1: none
 };
 
-// A name that no column has, so that it means the whole row.
+// What statements call the enforced table. Alone it may be a column of that name, so the row as one value is whole_row.
 inline constexpr const char* row_alias = "\"pawl~row\"";
+const char* whole_row(const Target& target);
 
 // A tuple as a found row; a value of the table's row type as a tuple of its own.
 FoundRow row_from(const Target& target, HeapTuple tuple);

@@ -1,20 +1,35 @@
 -- The log beside an enforced table: its names, its columns, its rights and its triggers.
 
--- A log has columns of its own; a key column with the name of one of them, such as "id", is called subject_<name> in
--- the log.
-CREATE FUNCTION pawl._log_key_columns(key_columns name[]) RETURNS name[]
+-- Names of columns beside columns of other names: one of these gets the prefix, and again until no column has it.
+CREATE FUNCTION pawl._apart(names name[], others name[], prefix text) RETURNS name[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    made name[] := '{}';
+    apart name;
 BEGIN
-    RETURN (
-        SELECT coalesce(array_agg(
-                   CASE WHEN k.name IN ('id', 'sort_key', 'from_state', 'to_state', 'event', 'processor', 'actor',
-                                        'correlation_id', 'metadata', 'machine_version', 'created_at', 'most_recent',
-                                        'hash', 'salt', 'salts', 'placed')
-                        THEN ('subject_' || k.name)::name ELSE k.name END ORDER BY k.n), '{}')
-          FROM unnest(key_columns) WITH ORDINALITY k(name, n));
+    FOR n IN 1 .. cardinality(names) LOOP
+        apart := names[n];
+        WHILE apart = ANY (others) OR (apart <> names[n] AND apart = ANY (names || made)) LOOP
+            apart := prefix || apart;
+        END LOOP;
+        made := made || apart;
+    END LOOP;
+    RETURN made;
 END
+$function$;
+COMMENT ON FUNCTION pawl._apart(name[], name[], text) IS
+'internal: names of columns, with a prefix where another column has the name';
+
+-- A log has columns of its own; a key column with the name of one of them, such as "id", is called subject_<name> in
+-- the log.
+CREATE FUNCTION pawl._log_key_columns(key_columns name[]) RETURNS name[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT pawl._apart(key_columns, '{id,sort_key,from_state,to_state,event,processor,actor,correlation_id,metadata,'
+        'machine_version,created_at,most_recent,hash,salt,salts,placed}', 'subject_')
 $function$;
 COMMENT ON FUNCTION pawl._log_key_columns(name[]) IS 'internal: what the key columns of a table are called in its log';
 

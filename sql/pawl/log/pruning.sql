@@ -31,20 +31,21 @@ AS $function$
 DECLARE
     class pg_class;
     made text;
+    keys name[] := pawl._apart(bound.log_key_columns, '{pruned_at,whole}', 'subject_');
     columns text;
     grantee regrole;
 BEGIN
     SELECT c.* INTO class FROM pg_class c WHERE c.oid = bound.history;
     made := (SELECT format('%I.%I', n.nspname, pawl._log_name(class.relname, '_pruned')) FROM pg_namespace n
         WHERE n.oid = class.relnamespace);
-    SELECT string_agg(format('%I %s%s NOT NULL', c.name, c.type,
+    SELECT string_agg(format('%I %s%s NOT NULL', keys[array_position(bound.log_key_columns, c.name)], c.type,
                 CASE WHEN c."collation" <> 0 THEN ' COLLATE ' || c."collation"::regcollation END), ', ' ORDER BY c.n)
       INTO columns FROM pawl._log_columns(bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain) c
      WHERE c.name = ANY (bound.log_key_columns);
     EXECUTE format(
         'CREATE TABLE %s (%s, sort_key integer NOT NULL, to_state text, created_at timestamptz NOT NULL, hash bytea, '
                    'pruned_at timestamptz NOT NULL, whole boolean NOT NULL DEFAULT false, PRIMARY KEY (%s))', made,
-                       columns, pawl._columns('', bound.log_key_columns));
+                       columns, pawl._columns('', keys));
     EXECUTE format('COMMENT ON TABLE %s IS %L', made,
         'where the log ' || bound.history || ' was cut: the last entry removed of each subject; written by pawl');
     EXECUTE format('ALTER TABLE %s OWNER TO %s', made, class.relowner::regrole);

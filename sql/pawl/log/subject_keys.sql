@@ -23,6 +23,19 @@ $function$;
 COMMENT ON FUNCTION pawl._same_key(text, name[], text, name[], regclass) IS
 'internal: a condition that two rows have the same key; the relation is that of the first names';
 
+-- The key columns of an alias under names of their own, so that a subquery can compute other columns beside them,
+-- whatever they are called.
+CREATE FUNCTION pawl._keys_apart(alias text, names name[], OUT listed text, OUT called name[])
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT string_agg(format('%s.%I AS key_%s', alias, k.name, k.n), ', ' ORDER BY k.n),
+           array_agg(('key_' || k.n)::name ORDER BY k.n)
+      FROM unnest(names) WITH ORDINALITY k(name, n)
+$function$;
+COMMENT ON FUNCTION pawl._keys_apart(text, name[]) IS
+'internal: a list of key columns as key_1, key_2 and so on, and these names';
+
 -- The key of a row for messages, and as text[]. It uses output functions, because a cast changes char(n), boolean and
 -- inet.
 CREATE FUNCTION pawl._key_label(alias text, names name[]) RETURNS text

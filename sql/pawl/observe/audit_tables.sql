@@ -96,21 +96,22 @@ COMMENT ON FUNCTION pawl.protect_record() IS
 -- What the key and parent columns are called in the audit: as in the log and the table,
 -- unless the audit has such a column itself.
 CREATE FUNCTION pawl._audit_names(bound pawl.binding, parent name[], OUT keys name[], OUT parents name[])
-LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    WITH own(names) AS (VALUES (ARRAY['audit_id', 'transition_id', 'recorded_at', 'worker', 'correlation_id', 'success',
-        'execution_time_ms', 'state']::name[])),
-    key(name, source, n) AS (
-        SELECT CASE WHEN l.name = ANY (own.names) THEN ('subject_' || l.name)::name ELSE l.name END, t.name, l.n
-          FROM own, unnest(bound.log_key_columns) WITH ORDINALITY l(name, n)
-          JOIN unnest(bound.key_columns) WITH ORDINALITY t(name, n) ON t.n = l.n)
-    SELECT (SELECT array_agg(k.name ORDER BY k.n) FROM key k),
-           (SELECT coalesce(
-               array_agg(coalesce(k.name, CASE WHEN p.name = ANY (own.names) OR p.name IN (SELECT o.name FROM key o)
-                   THEN ('parent_' || p.name)::name ELSE p.name END) ORDER BY p.n), '{}')
-              FROM unnest(parent) WITH ORDINALITY p(name, n) LEFT JOIN key k ON k.source = p.name)
-      FROM own
+DECLARE
+    own constant name[] := '{audit_id,transition_id,recorded_at,worker,correlation_id,success,execution_time_ms,state}';
+    apart name[];
+BEGIN
+    keys := pawl._apart(bound.log_key_columns, own, 'subject_');
+    -- a parent that is a key is there once
+    apart := pawl._apart(ARRAY(SELECT p.name FROM unnest(parent) WITH ORDINALITY p(name, n)
+                                WHERE p.name <> ALL (bound.key_columns) ORDER BY p.n), own || keys, 'parent_');
+    parents := ARRAY(
+        SELECT CASE WHEN p.name = ANY (bound.key_columns) THEN keys[array_position(bound.key_columns, p.name)]
+                    ELSE apart[count(*) FILTER (WHERE p.name <> ALL (bound.key_columns)) OVER (ORDER BY p.n)] END
+          FROM unnest(parent) WITH ORDINALITY p(name, n) ORDER BY p.n);
+END
 $function$;
 COMMENT ON FUNCTION pawl._audit_names(pawl.binding, name[]) IS
 'internal: what columns of a table are called in its audit';

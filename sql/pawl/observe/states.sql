@@ -88,13 +88,15 @@ AS $function$
         'SELECT s.from_state, count(*), round(avg(s.seconds)::numeric, 3), '
         'round(percentile_cont(0.95) WITHIN GROUP (ORDER BY s.seconds)::numeric, 3), round(max(s.seconds)::numeric, 3) '
         'FROM (SELECT l.from_state, extract(epoch FROM l.created_at - p.created_at)::double precision AS seconds '
-        'FROM (SELECT e.*, row_number() OVER (PARTITION BY e.from_state ORDER BY e.created_at DESC) AS nth '
+        'FROM (SELECT e.from_state, e.created_at, e.sort_key, %4$s, '
+        'row_number() OVER (PARTITION BY e.from_state ORDER BY e.created_at DESC) AS nth '
         'FROM (%1$s) e '
         'WHERE e.from_state IS NOT NULL) l CROSS JOIN LATERAL '
         '(SELECT o.created_at FROM %2$s o WHERE %3$s AND o.sort_key = l.sort_key - 1 OFFSET 0) p WHERE l.nth <= 300) '
         's GROUP BY s.from_state',
         pawl._log_end(bound), bound.history,
-        pawl._same_key('o', bound.log_key_columns, 'l', bound.log_key_columns, bound.history))
+        pawl._same_key('o', bound.log_key_columns, 'l', keys.called, bound.history), keys.listed)
+      FROM pawl._keys_apart('e', bound.log_key_columns) keys
 $function$;
 COMMENT ON FUNCTION pawl._stays_statement(pawl.binding) IS
 'internal: a query of the seconds that rows stayed in each state: the newest 300 entries of a state';

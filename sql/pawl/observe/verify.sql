@@ -23,6 +23,34 @@ $function$;
 COMMENT ON FUNCTION pawl._foreign_change(text) IS
 'internal: a condition that a log row is a state change that its machine does not allow';
 
+CREATE FUNCTION pawl._verify_binding(bound pawl.binding)
+RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+BEGIN
+    IF pawl._is_distributed(bound.relation) THEN
+        RETURN QUERY SELECT v.* FROM pawl._verify_distributed(bound) v;
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT v.* FROM pawl.read_as_owner(bound.relation, bound.state_column, 'verify')
+                     v(relation regclass, state_column name, key text, problem text, detail text);
+    IF bound.history IS NOT NULL THEN
+        -- an audit that the caller may not read
+        RETURN QUERY SELECT v.* FROM pawl._verify_audit_rights(bound) v;
+    END IF;
+    IF bound.events THEN
+        RETURN QUERY SELECT v.* FROM pawl._verify_events(bound) v;
+    END IF;
+    IF bound.owner_column IS NOT NULL OR bound.due_column IS NOT NULL THEN
+        RETURN QUERY SELECT v.* FROM pawl.read_as_owner(bound.relation, bound.state_column, 'verify_work')
+                         v(relation regclass, state_column name, key text, problem text, detail text);
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._verify_binding(pawl.binding) IS 'internal: what is wrong with a table and its records';
+
 CREATE FUNCTION pawl._verify(only_relation regclass)
 RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
@@ -72,23 +100,16 @@ BEGIN
                 CONTINUE;
             END IF;
         END IF;
-        IF pawl._is_distributed(bound.relation) THEN
-            RETURN QUERY SELECT v.* FROM pawl._verify_distributed(bound) v;
+        IF root IS NOT NULL THEN
+            RETURN QUERY SELECT v.* FROM pawl._verify_binding(bound) v;
             CONTINUE;
         END IF;
-        RETURN QUERY SELECT v.* FROM pawl.read_as_owner(bound.relation, bound.state_column, 'verify')
-                         v(relation regclass, state_column name, key text, problem text, detail text);
-        IF bound.history IS NOT NULL THEN
-            -- an audit that the caller may not read
-            RETURN QUERY SELECT v.* FROM pawl._verify_audit_rights(bound) v;
-        END IF;
-        IF bound.events THEN
-            RETURN QUERY SELECT v.* FROM pawl._verify_events(bound) v;
-        END IF;
-        IF bound.owner_column IS NOT NULL OR bound.due_column IS NOT NULL THEN
-            RETURN QUERY SELECT v.* FROM pawl.read_as_owner(bound.relation, bound.state_column, 'verify_work')
-                             v(relation regclass, state_column name, key text, problem text, detail text);
-        END IF;
+        BEGIN
+            RETURN QUERY SELECT v.* FROM pawl._verify_binding(bound) v;
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+            -- one table, or what its owner has done to it, hides nothing of the others
+            RETURN QUERY SELECT bound.relation, bound.state_column, NULL::text, 'not_checked', SQLERRM;
+        END;
     END LOOP;
     IF root IS NULL THEN
         RETURN QUERY SELECT v.* FROM pawl._verify_outbox() v;
@@ -157,18 +178,18 @@ AS $function$
 BEGIN
     RETURN QUERY SELECT format($query$
         WITH newest AS %1$s,
-             ends AS (SELECT CASE WHEN r.present THEN %2$s ELSE %3$s END AS key, r.present,
-                 pawl.value_text(r.%4$I) AS state,
+             ends AS (SELECT CASE WHEN r.tableoid IS NULL THEN %3$s ELSE %2$s END AS key,
+                 r.tableoid IS NOT NULL AS present, pawl.value_text(r.%4$I) AS state,
                              coalesce('"' || pawl.value_text(r.%4$I) || '"', 'no state') AS state_shown,
                              n.sort_key, n.to_state
-                        FROM (SELECT t.*, true AS present FROM %5$s t) r FULL JOIN newest n ON %6$s)
+                        FROM %5$s r FULL JOIN newest n ON %6$s)
         SELECT $1, $2, e.key, p.problem, p.detail
           FROM ends e
           CROSS JOIN LATERAL (VALUES
                ('log_missing', e.present
                    AND e.sort_key IS NULL AND %7$L, format('the row is in %%s, it has no log', e.state_shown)),
-               ('row_missing', e.present IS NULL
-                   AND e.to_state IS NOT NULL, format('the log ends with "%%s", there is no row', e.to_state)),
+               ('row_missing', NOT e.present AND e.to_state IS NOT NULL,
+                format('the log ends with "%%s", there is no row', e.to_state)),
                ('log_differs', e.present AND e.sort_key IS NOT NULL
                    AND e.state COLLATE "C" IS DISTINCT FROM e.to_state COLLATE "C",
                 format('the row is in %%s, the log ends with %%s', e.state_shown,
@@ -192,10 +213,14 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     anchor record := pawl._anchor_join(bound);
+    keys record := pawl._keys_apart('l', bound.log_key_columns);
+    entry text := keys.listed || ', l.sort_key, l.from_state, l.to_state, l.event, l.processor, l.actor, l.metadata, '
+        'l.correlation_id, l.machine_version, l.created_at' || CASE bound.most_recent WHEN 'stored'
+        THEN ', l.most_recent' ELSE '' END || CASE WHEN bound.hash_chain THEN ', l.hash, l.salt, l.salts' ELSE '' END;
 BEGIN
     RETURN QUERY SELECT format($query$
         WITH %10$s chain AS (
-            SELECT l.*, coalesce(lag(l.sort_key) OVER w, %8$s.sort_key) AS last_sort_key,
+            SELECT %14$s, %13$s AS reason, coalesce(lag(l.sort_key) OVER w, %8$s.sort_key) AS last_sort_key,
                    CASE WHEN lag(l.sort_key) OVER w IS NULL THEN %8$s.to_state ELSE lag(l.to_state) OVER w END
                    AS last_to_state,
                    coalesce(lag(l.created_at) OVER w, %8$s.created_at) AS last_created_at,
@@ -206,7 +231,7 @@ BEGIN
                    c.from_state COLLATE "C" IS DISTINCT FROM c.last_to_state COLLATE "C" AS is_broken,
                    NOT k.known AS is_unknown, k.known AND %5$s AS is_illegal, %6$s AS is_mistaken,
                    coalesce(c.created_at < c.last_created_at, false) AS is_backwards, %7$s AS is_forged,
-                   %11$s AS unrecorded, coalesce(c.event = 'pawl.place', false) AS is_placed, %13$s AS reason
+                   %11$s AS unrecorded, coalesce(c.event = 'pawl.place', false) AS is_placed
               FROM chain c
               CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pawl.machine v
                   WHERE v.machine = $1 AND v.version = c.machine_version) AS known) k
@@ -241,7 +266,7 @@ BEGIN
          ORDER BY 3, c.sort_key, p.problem COLLATE "C"$query$,
         CASE WHEN bound.hash_chain
             THEN format(', coalesce(lag(l.hash) OVER w, %s.hash) AS last_hash', anchor.alias) END,
-        bound.history, pawl._columns('l.', bound.log_key_columns), pawl._key_label('c', bound.log_key_columns),
+        bound.history, pawl._columns('l.', bound.log_key_columns), pawl._key_label('c', keys.called),
         pawl._foreign_change('c'),
         CASE WHEN bound.most_recent = 'stored' THEN 'c.most_recent <> c.is_newest' ELSE 'false' END,
         CASE WHEN bound.hash_chain THEN
@@ -250,7 +275,7 @@ BEGIN
                     'pawl._commitment(''processor'', c.processor, c.salt, c.salts), c.actor, '
                     'pawl._commitment(''correlation_id'', c.correlation_id, c.salt, c.salts), '
                     'pawl._metadata_commitment(c.metadata, c.salt, c.salts), c.machine_version, c.created_at, %s))',
-                        pawl._key_array('c', bound.log_key_columns), pawl._placed(bound, 'c'))
+                        pawl._key_array('c', keys.called), 'c.reason')
              ELSE 'false' END,
         anchor.alias, anchor.joined,
         CASE WHEN bound.hash_chain THEN format('redacted AS MATERIALIZED (SELECT x.key, array_agg(f) AS fields FROM '
@@ -262,8 +287,8 @@ BEGIN
              ELSE '''{}''::text[]' END,
         CASE WHEN bound.hash_chain
             THEN format('LEFT JOIN redacted d ON c.salt IS NULL AND d.key = %s',
-                pawl._key_array('c', bound.log_key_columns)) END,
-        pawl._placed(bound, 'c')),
+                pawl._key_array('c', keys.called)) END,
+        pawl._placed(bound, 'l'), entry),
         '{text,regclass,name}'::regtype[], ARRAY[bound.machine, bound.relation::oid::text, bound.state_column];
 END
 $function$;
@@ -283,7 +308,7 @@ log_differs, sort_key_gap, chain_broken, unknown_version, illegal_transition, mo
 hash_mismatch, redaction_missing, placed (no fault: pawl.place has put the row there), stray_owner, lease_missing, '
 'timer_missing, end_missing, audit_missing,
 audit_unfounded, audit_differs, event_missing, event_unfounded, event_differs; without relation also outbox_differs;
-not_checked if you lack SELECT or the catalog is damaged.
+not_checked if you lack SELECT, the catalog is damaged, or reading the table raised an error (detail).
 Errors: 42704 no binding; 42501 permission denied; 42P01 no such table. Privileges: pawl_admin, pawl_operator,
 pawl_reader; needs SELECT on the table and its log.
 Example: SELECT * FROM pawl.verify(''orders'')';

@@ -52,6 +52,7 @@ AS $function$
 DECLARE
     a pawl.audit_binding;
     horizon timestamptz;
+    keys record := pawl._keys_apart('l', bound.log_key_columns);
 BEGIN
     SELECT b.* INTO a FROM pawl.audit_binding b JOIN pg_class c ON c.oid = b.audit WHERE b.log = bound.history;
     IF NOT FOUND THEN
@@ -62,7 +63,8 @@ BEGIN
     END IF;
     SELECT p.horizon INTO horizon FROM pawl.pruned_log p WHERE p.log = bound.history;
     RETURN QUERY SELECT format($query$
-        WITH result AS (SELECT l.*, l.to_state COLLATE "C" = ANY (%4$L) AS is_success, %5$s AS given
+        WITH result AS (SELECT %3$s, l.id, l.processor, l.correlation_id, l.to_state, l.created_at,
+                               l.to_state COLLATE "C" = ANY (%4$L) AS is_success, %5$s AS given
                           FROM %2$s l
                           WHERE l.to_state COLLATE "C" = ANY (%6$L)
                               AND coalesce(l.event, '') NOT IN ('pawl.upgrade', 'pawl.place')),
@@ -94,9 +96,9 @@ BEGIN
                                      ('audit_differs', b.is_pair AND b.differences <> '',
                                          'the audit says ' || b.differences)) p(problem, holds, detail)
          WHERE p.holds ORDER BY 3, b.transition$query$,
-        a.audit, bound.history, NULL, a.success_states, pawl._given_time('l'), a.success_states || a.failure_states,
-        pawl._key_label('n', bound.log_key_columns), pawl._key_label('a', a.key_columns),
-        pawl._same_key('a', a.key_columns, 'n', bound.log_key_columns, a.audit),
+        a.audit, bound.history, keys.listed, a.success_states, pawl._given_time('l'),
+        a.success_states || a.failure_states, pawl._key_label('n', keys.called), pawl._key_label('a', a.key_columns),
+        pawl._same_key('a', a.key_columns, 'n', keys.called, a.audit),
         pawl._same_key('l', bound.log_key_columns, 'a', a.key_columns, bound.history)),
         '{regclass,name,timestamptz,timestamptz}'::regtype[], ARRAY[bound.relation::oid::text, bound.state_column,
             pawl._pruned_before(bound.history)::text, coalesce(horizon, '-infinity')::text];
