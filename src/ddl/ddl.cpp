@@ -85,9 +85,9 @@ bool is_integer(Oid type) {
     return base == INT2OID || base == INT4OID || base == INT8OID;
 }
 
-// The argument of a function that PostgreSQL puts into a cast and that keeps the text of each value; else null. `cut`:
-// also of one that may shorten it.
-Node* kept_argument(const FuncExpr* call, bool cut) {
+// The argument of a function that PostgreSQL puts into a cast and that keeps the text of each value; else null. `room`:
+// the type modifier of a varchar to which a text may be shortened, -1: not at all.
+Node* kept_argument(const FuncExpr* call, int32 room) {
     auto* argument = call->args == NIL ? nullptr : static_cast<Node*>(linitial(call->args));
     switch (call->funcid) {
         case F_INT4_INT2:
@@ -97,9 +97,9 @@ Node* kept_argument(const FuncExpr* call, bool cut) {
         case F_VARCHAR_VARCHAR_INT4_BOOL: {
             auto* length = static_cast<Node*>(lsecond(call->args));
             const int32 before = exprTypmod(argument);
-            if (cut || !IsA(length, Const)) return cut ? argument : nullptr;
-            return before >= 0 && before <= DatumGetInt32(reinterpret_cast<Const*>(length)->constvalue) ? argument
-                                                                                                        : nullptr;
+            if (!IsA(length, Const)) return nullptr;
+            const int32 after = DatumGetInt32(reinterpret_cast<Const*>(length)->constvalue);
+            return (before >= 0 && before <= after) || (room >= 0 && room <= after) ? argument : nullptr;
         }
         default:
             return nullptr;
@@ -108,7 +108,7 @@ Node* kept_argument(const FuncExpr* call, bool cut) {
 
 // Whether an expression is a column of the table whose values keep their texts: col, col::x, col::text::x, where no
 // function of a user is called.
-bool keeps_text(Node* expression, AttrNumber attribute, bool cut) {
+bool keeps_text(Node* expression, AttrNumber attribute, int32 room) {
     while (expression != nullptr) {
         switch (nodeTag(expression)) {
             case T_Var: {
@@ -134,7 +134,7 @@ bool keeps_text(Node* expression, AttrNumber attribute, bool cut) {
                 break;
             }
             case T_FuncExpr:
-                expression = kept_argument(reinterpret_cast<FuncExpr*>(expression), cut);
+                expression = kept_argument(reinterpret_cast<FuncExpr*>(expression), room);
                 break;
             default:
                 return false;
@@ -144,14 +144,18 @@ bool keeps_text(Node* expression, AttrNumber attribute, bool cut) {
 }
 
 // Whether ALTER COLUMN ... TYPE may have given a column other texts: by USING, or by a user's cast. `cut`: apart from
-// longer texts that a varchar shortens.
+// texts for which the column is too short.
 bool rewrites(Oid relation, const AlterTableCmd* command, bool cut) {
     const auto* column = reinterpret_cast<const ColumnDef*>(command->def);
     const AttrNumber attribute = get_attnum(relation, command->name);
-    const Oid type = get_atttype(relation, attribute);
-    if (OidIsValid(type) && has_own_casts(type)) return true;
+    Oid type, collation;
+    int32 length = -1;
+    if (attribute == InvalidAttrNumber) return column->raw_default != nullptr;
+    get_atttypetypmodcoll(relation, attribute, &type, &length, &collation);
+    if (has_own_casts(type)) return true;
     if (column->raw_default == nullptr) return false;
-    return !keeps_text(column->cooked_default, attribute, cut);
+    const bool is_varchar = getBaseTypeAndTypmod(type, &length) == VARCHAROID;
+    return !keeps_text(column->cooked_default, attribute, cut && is_varchar ? length : -1);
 }
 
 // The columns whose values the command may have computed anew.

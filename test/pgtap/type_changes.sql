@@ -14,6 +14,9 @@ select pawl.define('order', $$stateDiagram-v2
 create type order_state as enum ('new', 'paid', 'sent', 'more');
 create type other_state as enum ('sent', 'paid', 'new');
 create type too_small as enum ('new', 'paid');
+create domain short as varchar(2);
+create domain shorter as short;
+create domain roomy as varchar(20);
 create domain checked_state as text check (value in ('new', 'paid', 'sent'));
 create domain enum_state as order_state;
 
@@ -54,8 +57,9 @@ select is(changed(b.name, t.type, format(' using state::%s%s', case when f.n % 2
 select is(changed(b.name, t.type, format(' using state::text::%s', t.type)), 'ok', format('%s: any to %s', b.name,
     t.type))
     from facts_before b, types t order by b.name, t.n desc;
-select is(changed(name, 'text', ' using state::text::varchar(4)::text'), 'ok', name || ': also by a detour')
-    from facts_before;
+select is(changed(name, 'varchar(10)', ' using state::text::varchar(20)::text::varchar(10)'), 'ok',
+    name || ': also by a detour') from facts_before;
+select is(changed(name, 'text', ''), 'ok', name || ': and back') from facts_before;
 select is(facts(name::regclass), fact, name || ': the binding is what it was') from facts_before;
 select is(log_of(name::regclass), log, name || ': so is the log') from facts_before;
 select is_empty(format('select * from pawl.verify(%L)', name), name || ': rows and log agree') from facts_before;
@@ -78,6 +82,8 @@ select alike(outcome('alter table t_derived alter column state type ' || change)
     ('order_state using case when id = 1 then ''sent'' else ''new'' '
     'end::order_state'),
     ('text using id::text'), ('text using state::name::text'), ('text using state::char(2)'),
+    ('text using state::varchar(2)::text'), ('varchar(9) using state::varchar(2)'), ('text using state::short'),
+    ('varchar(20) using state::short::shorter::text'), ('roomy using state::varchar(8)'),
     ('order_state using (state::order_state::text || '''')::order_state')) v(change);
 select alike(outcome('alter table t_derived alter column state type ' || change), '42804%cannot hold every state%',
     change)

@@ -27,7 +27,7 @@ COMMENT ON FUNCTION pawl._altered_with(oid) IS
 
 -- ... TYPE ... USING writes any state, any owner, or any key into any row, and no trigger fires; so does a user-defined
 -- cast. Casts that keep the text of each value (USING col::x) are not among the rewritten columns. A varchar that is
--- too short cuts values: of states it has to hold all, so none of them is cut.
+-- too short cuts values; the type of a state column has to hold all states, so a cast to that length cuts none.
 CREATE FUNCTION pawl._reject_rewrite(bound pawl.binding, rewritten name[], cut name[]) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
