@@ -27,21 +27,45 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._verified_tables(pawl.binding) IS 'internal: the tables that verify reads for a binding';
 
+-- Reading a table can run expressions of its owner: of policies and rules, and, as constants are computed for the
+-- planner, of indexes, statistics, CHECK constraints and partitions.
+CREATE FUNCTION pawl._runs_no_code(relation regclass) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    WITH part AS (SELECT a.oid FROM pawl._altered_with(relation) a(oid))
+    SELECT NOT EXISTS (SELECT FROM part JOIN pg_class c USING (oid)
+                        WHERE c.relkind NOT IN ('r', 'p') OR c.relrowsecurity OR c.relhasrules)
+       AND NOT EXISTS (SELECT FROM part JOIN pg_index i ON i.indrelid = part.oid
+                        WHERE i.indexprs IS NOT NULL OR pg_get_expr(i.indpred, part.oid) <> 'most_recent')
+       AND NOT EXISTS (SELECT FROM part JOIN pg_statistic_ext s ON s.stxrelid = part.oid WHERE s.stxexprs IS NOT NULL)
+       AND NOT EXISTS (SELECT FROM part JOIN pg_constraint k ON k.conrelid = part.oid WHERE k.contype = 'c')
+       AND NOT EXISTS (SELECT FROM part JOIN pg_partitioned_table p ON p.partrelid = part.oid
+                        WHERE p.partexprs IS NOT NULL)
+       AND NOT EXISTS (SELECT FROM part JOIN pg_attribute a ON a.attrelid = part.oid WHERE a.attgenerated = 'v')
+$function$;
+COMMENT ON FUNCTION pawl._runs_no_code(regclass) IS
+'internal: whether reading a table runs no expression that its owner has attached to it';
+
+-- The owner of the table can read a log that belongs to another role if the log's owner lets it, and runs no code of
+-- that owner by it.
 CREATE FUNCTION pawl._of_another(relation regclass, others regclass[]) RETURNS regclass
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    RETURN (SELECT o FROM unnest(others) WITH ORDINALITY u(o, n) WHERE NOT pawl._same_owner(relation, o)
+    RETURN (SELECT o FROM unnest(others) WITH ORDINALITY u(o, n)
+             WHERE NOT pawl._same_owner(relation, o)
+               AND NOT (has_table_privilege((SELECT c.relowner FROM pg_class c WHERE c.oid = relation), o, 'SELECT')
+                        AND pawl._runs_no_code(o))
              ORDER BY n LIMIT 1);
 END
 $function$;
 COMMENT ON FUNCTION pawl._of_another(regclass, regclass[]) IS
-'internal: the first of these that is no table of the owner of the relation; null: there is none';
+'internal: the first of these that is not to be read with the rights of the owner of the relation; null: there is none';
 
 -- Builds what pawl.read_as_owner runs, and checks it with the caller's rights. The role is the table's owner; null
--- means the caller, if row-level security applies to the caller, who then sees the rows that the policies allow. A log
--- of another owner is not read as this one.
+-- means the caller, if row-level security applies to the caller, who then sees the rows that the policies allow.
 CREATE FUNCTION pawl._owner_statements(relation regclass, state_column name, what text)
 RETURNS TABLE (role oid, statement text, types regtype[], parameters text[])
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 5
@@ -97,7 +121,9 @@ BEGIN
         IF blocked IS NOT NULL THEN
             PERFORM pawl.raise('42501', format('tables %s and %s have different owners', relation, blocked),
                 'Both are read with the privileges of the owner of the first.',
-                format('alter table %s owner to %s', blocked, owner::regrole));
+                CASE WHEN pawl._runs_no_code(blocked) THEN format('grant select on %s to %s', blocked, owner::regrole)
+                     ELSE format('drop policies, rules, CHECK constraints, and indexes and statistics with expressions '
+                         'of %s, which would run with these privileges', blocked) END);
         END IF;
     END IF;
     IF what = 'claimable' THEN

@@ -88,7 +88,7 @@ BEGIN
                             WHEN NOT EXISTS (SELECT FROM pg_class c
                                 WHERE c.oid = bound.relation AND c.relkind IN ('r', 'p')) THEN 'it is not a table'
                             WHEN pawl._of_another(bound.relation, pawl._verified_tables(bound)) IS NOT NULL
-                            THEN format('%s belongs to another role',
+                            THEN format('%s belongs to another role than the table, which cannot read it',
                                 pawl._of_another(bound.relation, pawl._verified_tables(bound)))
                             ELSE pawl._binding_problem(bound.relation, bound.state_column) END;
             IF problem IS NOT NULL THEN
