@@ -65,3 +65,6 @@ CREATE EVENT TRIGGER pawl_rearm ON ddl_command_end
     WHEN TAG IN ('CREATE TRIGGER', 'ALTER TRIGGER')
     EXECUTE FUNCTION pawl._rearm();
 COMMENT ON EVENT TRIGGER pawl_rearm IS 'keeps the validating trigger behind all others of an enforced table';
+CREATE EVENT TRIGGER pawl_keep_schema ON ddl_command_end WHEN TAG IN ('ALTER SCHEMA')
+    EXECUTE FUNCTION pawl._keep_schema();
+COMMENT ON EVENT TRIGGER pawl_keep_schema IS 'rejects other names for the schemas of the extensions';

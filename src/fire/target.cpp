@@ -128,7 +128,19 @@ Datum* key_from_elements(const Binding& binding, Oid type, const Datum* elements
     return key;
 }
 
+void require_listed_keys(const Binding& binding) {
+    for (int i = 0; i < binding.nkeys; ++i) {
+        const KeyColumn& key = binding.keys[i];
+        if (OidIsValid(get_array_type(key.type)) && !type_is_rowtype(key.type)) continue;
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("rows of table \"%s\" cannot be found by a list of keys", get_rel_name(binding.root)),
+                        errdetail("Key column \"%s\" is of type %s.", NameStr(key.name), format_type_be(key.type)),
+                        errhint("Call pawl.fire for each row.")));
+    }
+}
+
 Datum* columns_of_keys(const Binding& binding, Oid type, Datum value, int* n) {
+    require_listed_keys(binding);
     if (is_string(type)) {  // '{1,2,3}'
         value = OidInputFunctionCall(F_ARRAY_IN, as_text(type, value), TEXTOID, -1);
         type = TEXTARRAYOID;

@@ -28,12 +28,12 @@ List* tables_here(const Target& target);
 void require_one_node(const Target& target, const char* function);
 
 // Reads a key from a polymorphic argument: the value itself, a text of it, row(a, b) or an array of texts, or '(a,b)'
-// or
-// '{a,b}' as a text. Returns one Datum a key column.
+// or '{a,b}' as a text. Returns one Datum a key column.
 Datum* read_key(const Binding& binding, Oid type, Datum value);
 
 // Reads a list of keys: an array of any of these, an array of two dimensions, or its text. Returns one array a key
-// column, all of the same length, for unnest.
+// column, all of the same length, for unnest. Raises 0A000 for keys of array and composite types: unnest has no array
+// of the first, and splits the second.
 Datum* read_keys(const Binding& binding, Oid type, Datum value, int* n);
 
 // alias.a = $2 AND alias.b = $3, by the operators of the columns' types.

@@ -42,6 +42,15 @@ select is(outcome($$alter table parts attach partition parts_d for values in ('d
 select is(outcome($$alter table parts_a alter column owner set not null$$),
     '22023 column "owner" of table public.parts_a must allow null | A null value means that the row has no owner. | '
     'select pawl.release(''public.parts'', ''state'')', 'nor may a partition become one');
+create table whole (like parts including defaults) partition by list (region);
+create table alone (like parts including defaults, primary key (id, region));
+select enforce_jobs('alone') \g /dev/null
+select is(outcome($$alter table whole attach partition alone for values in ('a')$$),
+    '0A000 public.alone is enforced and cannot be a partition of table public.whole, which is not | A machine is '
+    'enforced on a partitioned table as a whole. | select pawl.release(''public.alone''), attach it, and enforce '
+    '''public.whole''', 'an enforced table cannot become a partition of one that is not');
+select pawl.release('alone') \g /dev/null
+select lives_ok($$alter table whole attach partition alone for values in ('a')$$, 'released, it can');
 alter table parts detach partition parts_c;
 select pawl.release('parts');
 select is_empty($$select work_indexes(m) from pawl._members('parts'::regclass) m$$, 'release drops them from all');
@@ -230,4 +239,13 @@ select pawl.define('job', replace(replace(pawl.diagram('job'), 'time_out', 'expi
 select matches(outcome($$select pawl.upgrade('tasks')$$), '^22023 machine "job" has no state in which rows are owned',
     'one without owned states too');
 select is((select version from pawl.binding where relation = 'tasks'::regclass), 2, 'the table stays at its version');
+
+-- The schemas of extensions.
+create extension pawl_dag;
+select throws_ok('alter schema pawl rename to p', '0A000', 'the schema of extension "pawl" cannot be renamed',
+    'the schema of pawl keeps its name');
+select throws_ok('alter schema pawl_dag rename to d', '0A000', 'the schema of extension "pawl_dag" cannot be renamed',
+    'so does that of a pack');
+create schema pawl_other;
+select lives_ok('alter schema pawl_other rename to pawl_another', 'any other may be renamed');
 select * from finish();

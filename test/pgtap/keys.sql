@@ -154,6 +154,14 @@ select pawl.enforce('rr', 'state', 'm'), pawl.enable_log('rr', 'state') \g /dev/
 insert into rr values (row(1, 'x'), 'a');
 select is(pawl.fire('rr', row(1, 'x')::pair, 'go'), 'b', 'a key column of a composite type');
 select is((select count(*) from pawl.history('rr', row(1, 'x')::pair)), 2::bigint, 'and its history');
+select throws_ok($$select pawl.fire_many('rr', array[row(1, 'x')::pair], 'back')$$, '0A000',
+    'rows of table "rr" cannot be found by a list of keys', 'which no list can have');
+create table arrays (id int[] primary key, state text not null);
+select pawl.enforce('arrays', 'state', 'm') \g /dev/null
+insert into arrays values ('{1}', 'a');
+select throws_ok($$select pawl.fire_many('arrays', '{"{1}"}', 'go')$$, '0A000',
+    'rows of table "arrays" cannot be found by a list of keys', 'nor of arrays');
+select is(pawl.fire('arrays', '{1}', 'go'), 'b', 'one row is found');
 
 -- What does not fit.
 create table t (id int primary key, state text not null);

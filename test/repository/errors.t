@@ -38,10 +38,12 @@ none "SQL that goes on after OTHERS goes on after a failed assertion" \
     "$(grep -rnE 'WHEN OTHERS( THEN|$)' sql | grep -v '^sql/upgrades/')"
 
 # Errors of SQL functions are raised by pawl.raise, which leaves the lines of pawl's own functions out of the CONTEXT. A
-# RAISE without arguments passes another error on. A role without rights on schema pawl cannot call pawl.raise.
+# RAISE without arguments passes another error on. A role without rights on schema pawl cannot call pawl.raise, and in a
+# schema that was just renamed there is none.
 raised_otherwise() {
     grep -nEi '\braise[[:space:]]+(exception|using|sqlstate)\b|\braise[[:space:]]+'"'" "$@" |
-        grep -v "^sql/pawl/enforce/members.sql:.*'permission denied for schema pawl'"
+        grep -v "^sql/pawl/enforce/members.sql:.*'permission denied for schema pawl'" |
+        grep -v "^sql/pawl/enforce/follow_ddl.sql:.*schema of extension"
 }
 # shellcheck disable=SC2046
 none "errors in SQL are raised by pawl.raise" "$(raised_otherwise $(find sql -name '*.sql' ! -path 'sql/upgrades/*'))"

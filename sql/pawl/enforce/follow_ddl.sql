@@ -1,6 +1,27 @@
 -- What DDL does to enforced tables: renamed and dropped tables, columns and triggers. The event triggers that call
 -- these functions are created last, in grants.sql.
 
+-- Functions and triggers name the schema of their extension. Nothing of it can be called here: it has another name now.
+CREATE FUNCTION pawl._keep_schema() RETURNS event_trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    extension name;
+BEGIN
+    SELECT e.extname INTO extension FROM pg_event_trigger_ddl_commands() c
+      JOIN pg_namespace n ON n.oid = c.objid
+      JOIN pg_depend d ON d.classid = 'pg_namespace'::regclass AND d.objid = n.oid AND d.deptype = 'e'
+      JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
+     WHERE c.classid = 'pg_namespace'::regclass AND e.extname ^@ 'pawl' AND e.extname <> n.nspname;
+    IF FOUND THEN
+        RAISE EXCEPTION USING MESSAGE = format('the schema of extension "%s" cannot be renamed', extension),
+            ERRCODE = '0A000', DETAIL = 'Its functions, and the triggers of enforced tables, name it.';
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._keep_schema() IS
+'internal: event trigger pawl_keep_schema: the schemas of the extensions keep their names';
+
 -- Writes renames into the bindings, rejects changes that would break one, and removes pawl's triggers from members that
 -- left. SECURITY DEFINER, because the owner of a table need not be able to write bindings; so it reads catalogs only,
 -- and runs no code of users, not even the CHECK of a domain.

@@ -1,6 +1,29 @@
 -- Members that join or leave an enforced tree: partitions and inheritance children. The event triggers are created
 -- last, in grants.sql.
 
+-- An UPDATE of the root could put rows of an enforced partition into one without rules, and from there back.
+CREATE FUNCTION pawl._check_joined(touched oid[]) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    enforced regclass;
+    root regclass;
+BEGIN
+    SELECT b.relation, pg_partition_root(b.relation) INTO enforced, root
+      FROM unnest(touched) t CROSS JOIN LATERAL pawl._members(t) m
+      JOIN pawl.binding b ON b.relation = m JOIN pg_class c ON c.oid = m AND c.relispartition LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl.raise('0A000',
+            format('%s is enforced and cannot be a partition of table %s, which is not', enforced, root),
+            'A machine is enforced on a partitioned table as a whole.',
+            format('select pawl.release(%1$L), attach it, and enforce %2$L', enforced, root));
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_joined(oid[]) IS
+'internal: rejects a table with a binding that becomes a partition of a table without';
+
 -- New members of an enforced tree: their rows are checked, their triggers and logs created. Runs with the rights of the
 -- role that attached them, because it reads and writes their tables.
 CREATE FUNCTION pawl._adopt() RETURNS event_trigger
@@ -74,6 +97,7 @@ BEGIN
     LOOP
         PERFORM pawl._adopt_partitions(root, touched);
     END LOOP;
+    PERFORM pawl._check_joined(touched);
 END
 $function$;
 COMMENT ON FUNCTION pawl._adopt() IS

@@ -361,7 +361,7 @@ DECLARE
     wrong text[];
 BEGIN
     SELECT array_agg(e.name ORDER BY e.name) INTO wrong
-        FROM unnest(ARRAY['pawl_adopt', 'pawl_follow', 'pawl_gone', 'pawl_prepare',
+        FROM unnest(ARRAY['pawl_adopt', 'pawl_follow', 'pawl_gone', 'pawl_keep_schema', 'pawl_prepare',
         'pawl_rearm']) e(name)
      WHERE NOT EXISTS (SELECT FROM pg_event_trigger t WHERE t.evtname = e.name AND t.evtenabled NOT IN ('D', 'R'));
     RETURN QUERY
