@@ -111,7 +111,7 @@ AS $function$
                    count(*) AS n, to_jsonb((array_agg(o ->> 'id'))[1:3]) AS examples
               FROM jsonb_array_elements(outcomes) o
               CROSS JOIN LATERAL (SELECT regexp_replace(o ->> 'reason', '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}',
-                  '…', 'g') AS reason) r
+                  '...', 'g') AS reason) r
              GROUP BY 1, 2, 3, 4) g
 $function$;
 COMMENT ON FUNCTION pawl_api._outcome_groups(jsonb) IS

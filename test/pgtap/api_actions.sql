@@ -66,7 +66,7 @@ create trigger no_cancel before update on pawl_dag.tasks for each row execute fu
 select act('tasks', '{"action": "cancel", "filter": {"name": "many", "state": "pending"}}') as rest \gset
 select is(counts(:'rest'), '14 0 1', 'a task that fails stops no other');
 select is((select g ->> 'sqlstate' || ' ' || (g ->> 'reason') from jsonb_array_elements(:'rest'::jsonb -> 'groups') g
-    where g ->> 'outcome' = 'rejected'), 'P0001 task … must stay', 'its error is a group without ids');
+    where g ->> 'outcome' = 'rejected'), 'P0001 task ... must stay', 'its error is a group without ids');
 select is((select i ->> 'reason' from jsonb_array_elements(:'rest'::jsonb -> 'items') i
     where i ->> 'outcome' = 'rejected'),
     format('task %s must stay', (select task from made where n = 10)), 'and has its whole message');

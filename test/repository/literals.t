@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Literals in functions mean the same under any setting: with standard_conforming_strings off a backslash in '...' is
-an escape, in E'...' it always is."""
+an escape, in E'...' it always is. And in any database: extension scripts are read in the encoding of the database."""
 import pathlib
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -31,9 +31,11 @@ def plain_literals_with_backslash(text):
             i += 1
 
 
-failures = []
+failures, foreign = [], []
 for path in sorted((TOP / 'sql').glob('pawl*/*.sql')):
     text = path.read_text()
+    if not text.isascii():
+        foreign.append(f'{path.relative_to(TOP)}: {next(c for c in text if not c.isascii())}')
     for begin in plain_literals_with_backslash(text):
         failures.append(
             f"{path.relative_to(TOP)}:{text.count(chr(10), 0, begin) + 1}: write E'...': {text[begin:begin + 60]!r}"
@@ -43,8 +45,11 @@ found = [
     for t in ("a ~ '\\d'", "a ~ E'\\\\d'", "E'\\\\d'\n  '\\\\d'", "-- '\\d'", "'it''s' || '\\'")
 ]
 
-print('1..2')
+print('1..3')
 print(('not ok' if failures else 'ok') + " 1 - no literal '...' holds a backslash")
 for failure in failures:
     print('# ' + failure)
 print(('ok' if [len(f) for f in found] == [1, 0, 0, 0, 1] else 'not ok') + ' 2 - and such a one would be found')
+print(('not ok' if foreign else 'ok') + ' 3 - SQL files are ASCII')
+for failure in foreign:
+    print('# ' + failure)

@@ -100,20 +100,31 @@ SQL
 
 local $ENV{PGHOST} = $node->host;
 local $ENV{PGPORT} = $node->port;
-local $ENV{PGOPTIONS} = '-c pawl.restoring=on';
-for my $way (['psql', 'plain'], ['pg_restore', 'custom'])
+my $restoring = '-c pawl.restoring=on';
+for my $way (['psql', 'plain'], ['pg_restore', 'custom'], ['pg_restore with jobs', 'directory'])
 {
-	my ($program, $format) = @$way;
+	my ($name, $format) = @$way;
+	my @restore = ('pg_restore', '--exit-on-error', '-d', $format);
+	# each: settings, and the command
+	my %commands = (
+		plain => [[$restoring, 'psql', '-X', '-q', '-o', '/dev/null', '-v', 'ON_ERROR_STOP=1', '-d', $format, '-f']],
+		custom => [[$restoring, @restore]],
+		# foreign keys between the tables of a pack exist before their data, which jobs load in any order
+		directory => [
+			['', @restore, '--jobs=4', '--section=pre-data'],
+			["$restoring -c session_replication_role=replica", @restore, '--jobs=4', '--section=data'],
+			['', @restore, '--jobs=4', '--section=post-data'],
+		]);
 	$node->command_ok(['pg_dump', '-F', $format, '-f', "$dir/$format", 'postgres'], "pg_dump -F $format");
 	$node->safe_psql('postgres', "create database $format template template0");
-	my @command = $program eq 'psql'
-		? ('psql', '-X', '-q', '-o', '/dev/null', '-v', 'ON_ERROR_STOP=1', '-d', $format, '-f', "$dir/$format")
-	  : ('pg_restore', '--exit-on-error', '-d', $format, "$dir/$format");
-	$node->command_ok(\@command, "restored by $program");
-	local $ENV{PGOPTIONS} = '';
-	restored($program, $format);
+	for my $command (@{ $commands{$format} })
+	{
+		my ($settings, @words) = @$command;
+		local $ENV{PGOPTIONS} = $settings;
+		$node->command_ok([@words, "$dir/$format"], "restored by $name");
+	}
+	restored($name, $format);
 }
-$ENV{PGOPTIONS} = '';
 
 # The pack goes, and comes again.
 $node->safe_psql('postgres', 'create view mine as select task_uuid, state from pawl_dag.tasks');
