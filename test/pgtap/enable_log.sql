@@ -162,20 +162,4 @@ begin isolation level repeatable read;
 select alike(outcome($$select pawl.enable_log('orders')$$),
     '25001 pawl.enable_log cannot run in isolation level repeatable read%', 'with an old snapshot');
 commit;
-
--- What is added to a log must let entries in as they are.
-create table added (id int primary key, state text not null default 'new');
-select pawl.enforce('added', 'state', 'order', version => 1), pawl.enable_log('added');
-select is(outcome('alter table added_transitions_log ' || change),
-    '55000 the log public.added_transitions_log of table public.added cannot be altered in this way | After this '
-    'command its column ' || name || ' must allow null, because entries have no value for it. | '
-    'select pawl.release(''public.added'', ''state'')', change)
-  from (values ('add column note text not null', 'note'), ('alter column processor set not null', 'processor'),
-               ('alter column to_state set not null', 'to_state')) v(change, name);
-select is(outcome('alter table added_transitions_log ' || change), 'ok', change)
-  from (values ('add column seen timestamptz not null default now()'), ('add column note text'),
-               ('add column n integer not null generated always as identity')) v(change);
-insert into added values (1);
-select is((select count(*) from added_transitions_log where seen is not null and n = 1), 1::bigint,
-    'entries have defaults');
 select * from finish();

@@ -142,13 +142,6 @@ BEGIN
     IF FOUND THEN
         RETURN format('it has an unexpected column %s', got);
     END IF;
-    SELECT a.attname INTO got FROM pg_attribute a
-      LEFT JOIN pawl._log_columns(relation, key_columns, most_recent, hash_chain) e ON e.name = a.attname
-     WHERE a.attrelid = log AND a.attnum > 0 AND NOT a.attisdropped AND a.attnotnull AND e.not_null IS NOT TRUE
-       AND (e.name IS NOT NULL OR NOT a.atthasdef AND a.attidentity = '') LIMIT 1;
-    IF FOUND THEN
-        RETURN format('its column %s must allow null, because entries have no value for it', got);
-    END IF;
     IF columns_only THEN
         RETURN NULL;
     END IF;
