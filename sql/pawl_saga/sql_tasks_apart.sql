@@ -8,7 +8,31 @@ AS $function$ BEGIN RETURN (SELECT to_jsonb(c) FROM pawl_saga.claim(worker, 'sql
 COMMENT ON FUNCTION pawl_saga._take_sql_task(text, interval) IS
 'internal: claims the next task that is a SQL function; null: there is none';
 
-CREATE FUNCTION pawl_saga._run_taken_task(work jsonb, worker text) RETURNS boolean
+-- Whether the flow is locked now. A session that decides in the flow has it locked and waits for the task, so this one,
+-- which has the task locked, must not wait for the flow; but a report has it locked for a moment only.
+CREATE FUNCTION pawl_saga._try_lock(flow uuid) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $function$
+BEGIN
+    FOR try IN 1 .. 20 LOOP
+        PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid = flow FOR NO KEY UPDATE SKIP LOCKED;
+        IF FOUND THEN
+            RETURN true;
+        END IF;
+        PERFORM pg_sleep(0.005);
+    END LOOP;
+    RETURN false;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._try_lock(uuid) IS
+'internal: locks a flow, if that is possible within 100 ms and without waiting for a lock';
+
+-- The task is locked before its flow, so that its function stops no other report of the flow. If the flow then cannot
+-- be locked, what the function did must be undone, because only that unlocks the task.
+CREATE FUNCTION pawl_saga._run_locked_task(work jsonb, worker text, flow_is_locked boolean) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -17,6 +41,7 @@ SET pawl.token = ''
 AS $function$
 DECLARE
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
+    outcome jsonb;
 BEGIN
     -- until this transaction ends, the row is locked and the lease is long; a rollback brings the short lease back
     PERFORM set_config('pawl.processor', worker, true);
@@ -25,14 +50,49 @@ BEGIN
          AND t.token = (work ->> 'token')::bigint
        AND t.state = CASE work ->> 'action' WHEN 'execute' THEN 'RUNNING' ELSE 'REVERTING' END
        AND t.lease_until > clock_timestamp();
-    IF FOUND THEN
+    IF NOT FOUND THEN
         PERFORM set_config('pawl.processor', caller, true);
-        PERFORM FROM pawl_saga.report(jsonb_build_array(pawl_saga._run_task(work)), worker);
-        PERFORM pawl_saga._tasks_done(ARRAY[work]);
-        RETURN true;
+        RETURN false;
     END IF;
     PERFORM set_config('pawl.processor', caller, true);
-    RETURN false;
+    outcome := pawl_saga._run_task(work);
+    IF NOT (flow_is_locked OR pawl_saga._try_lock((work ->> 'flow_uuid')::uuid)) THEN
+        RETURN NULL;
+    END IF;
+    PERFORM FROM pawl_saga.report(jsonb_build_array(outcome), worker);
+    PERFORM pawl_saga._tasks_done(ARRAY[work]);
+    RETURN true;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._run_locked_task(jsonb, text, boolean) IS
+'internal: runs a task that the worker claimed in an earlier transaction, and reports; false: it has lost it; null: '
+'the flow is locked by another session, and what was done must be undone';
+
+CREATE FUNCTION pawl_saga._run_taken_task(work jsonb, worker text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $function$
+DECLARE
+    ran boolean;
+    is_locked boolean := false;
+BEGIN
+    BEGIN
+        ran := pawl_saga._run_locked_task(work, worker, false);
+        IF ran IS NOT NULL THEN
+            RETURN ran;
+        END IF;
+        is_locked := true;
+        PERFORM pawl.raise('55P03', format('flow %s is locked', work ->> 'flow_uuid'));
+    EXCEPTION WHEN lock_not_available THEN
+        IF NOT is_locked THEN
+            RAISE;
+        END IF;
+    END;
+    -- once more, and now the other session comes first
+    PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid = (work ->> 'flow_uuid')::uuid FOR NO KEY UPDATE;
+    RETURN pawl_saga._run_locked_task(work, worker, true);
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._run_taken_task(jsonb, text) IS
