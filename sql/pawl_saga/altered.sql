@@ -59,6 +59,7 @@ DECLARE
     base pawl_saga.definitions;
     trouble text;
 BEGIN
+    PERFORM pawl_saga._check_snapshot(OLD.flow_uuid);
     IF OLD.state NOT IN ('PENDING', 'SUSPENDED', 'SUCCESS', 'FAILURE', 'REVERTED') OR NEW.state <> OLD.state
        OR EXISTS (SELECT FROM pawl_saga.tasks t
            WHERE t.flow_uuid = OLD.flow_uuid AND t.state IN ('RUNNING', 'REVERTING')) THEN

@@ -1,6 +1,50 @@
 -- Counts the blockers of each node. Forward, a node waits for those directly before it; backward, for those directly
 -- behind it. Both are counted in `blockers`, and a decision reverses the direction for all that it reverts.
 
+-- Sessions that change atoms, or send a signal, lock the flow and do not write it. So a transaction that has one
+-- snapshot for all its statements can lock the flow and still see atoms as they were: it must look for that. A task
+-- that another session is changing is left out: that session will wait for the flow.
+CREATE FUNCTION pawl_saga._check_snapshot(flow uuid) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $function$
+BEGIN
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        PERFORM FROM pawl_saga.tasks t WHERE t.flow_uuid = flow FOR SHARE SKIP LOCKED;
+        PERFORM FROM pawl_saga.retries r WHERE r.flow_uuid = flow FOR SHARE SKIP LOCKED;
+        PERFORM FROM pawl_saga.junctions j WHERE j.flow_uuid = flow FOR SHARE SKIP LOCKED;
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._check_snapshot(uuid) IS
+'internal: whether an old snapshot still has the atoms of a locked flow as they are; 40001: one has changed';
+
+-- The same for flows that may have ended. A task that is in progress, or can be claimed, keeps a flow from that, so
+-- this one must not have changed; if there is none, all atoms count.
+CREATE FUNCTION pawl_saga._check_progress(flows uuid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $function$
+DECLARE
+    flow uuid;
+BEGIN
+    FOREACH flow IN ARRAY flows LOOP
+        PERFORM FROM pawl_saga.tasks t
+          WHERE t.flow_uuid = flow AND (t.state = 'RUNNING' OR t.state = 'REVERTING' OR (t.due_at IS NULL
+              AND t.state = ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}'::text[]))) LIMIT 1 FOR SHARE SKIP LOCKED;
+        IF NOT FOUND THEN
+            PERFORM pawl_saga._check_snapshot(flow);
+        END IF;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._check_progress(uuid[]) IS
+'internal: whether an old snapshot is right that flows have not ended, or have; 40001: it may be wrong';
+
 -- Counts a whole flow again from the states and intentions of its atoms, and finds those that are ready.
 CREATE FUNCTION pawl_saga._recount(flow uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER

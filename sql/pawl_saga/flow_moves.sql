@@ -172,6 +172,7 @@ DECLARE
     outermost boolean;
     f pawl_saga.flows;
 BEGIN
+    PERFORM pawl_saga._check_snapshot(NEW.flow_uuid);
     IF NEW.state = 'RUNNING' THEN
         PERFORM pawl_saga._fill_flow(NEW.flow_uuid);
         PERFORM pawl_saga.validate(NEW.flow_uuid);

@@ -253,6 +253,9 @@ BEGIN
             PERFORM pawl_saga._leave_end(flow);
             CONTINUE;
         END IF;
+        IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+            PERFORM pawl_saga._check_progress(ARRAY[flow]);
+        END IF;
         -- the last turn ends the flow, whatever it finds
         FOR turn IN 1..10 LOOP
             SELECT x.* INTO f FROM pawl_saga.flows x WHERE x.flow_uuid = flow AND x.state IN ('RUNNING', 'SUSPENDING')

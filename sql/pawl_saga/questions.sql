@@ -166,6 +166,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
+    PERFORM pawl_saga._check_snapshot(held.flow_uuid);
     DELETE FROM pawl_saga.questions q WHERE q.flow_uuid = held.flow_uuid AND q.node = held.node;
     DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = held.flow_uuid;
     IF f.state NOT IN ('RUNNING', 'SUSPENDING') OR f.broken THEN

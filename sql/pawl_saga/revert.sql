@@ -20,6 +20,7 @@ BEGIN
             format('Flow %s is in state "%s".', flow, f.state),
             CASE f.state WHEN 'REVERTED' THEN format('select pawl_saga.reset(%L, ''...'')', flow) END);
     END IF;
+    PERFORM pawl_saga._check_snapshot(flow);
     outermost := pawl_saga._follow(true);
     PERFORM set_config('pawl.metadata', why::text, true);
     -- each UPDATE is a transition of the flow; running work finishes, and is then reverted

@@ -20,6 +20,7 @@ BEGIN
         UPDATE pawl_saga.tasks x SET wait_until = t.wait_until WHERE x.flow_uuid = t.flow_uuid AND x.node = t.node;
     END IF;
     IF t.signal IS NOT NULL THEN
+        PERFORM pawl_saga._check_snapshot(t.flow_uuid);
         SELECT s.* INTO came FROM pawl_saga.signals s WHERE s.flow_uuid = t.flow_uuid AND s.name = t.signal
             AND s.taken_at IS NULL ORDER BY s.signal_uuid LIMIT 1 FOR UPDATE;
         IF FOUND THEN
@@ -121,6 +122,7 @@ DECLARE
     each integer;
     outermost constant boolean := pawl_saga._follow(true);
 BEGIN
+    PERFORM pawl_saga._check_snapshot(flow);
     FOREACH each IN ARRAY nodes LOOP
         PERFORM pawl_saga._examine(flow, each);
     END LOOP;
@@ -151,11 +153,17 @@ DECLARE
 BEGIN
     -- a session that makes a task ready holds this lock: it sees the signal, or the task is seen here
     PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid = NEW.flow_uuid FOR NO KEY UPDATE;
+    PERFORM pawl_saga._check_snapshot(NEW.flow_uuid);
     SELECT array_agg(t.node ORDER BY t.priority DESC, t.node) INTO waiting FROM pawl_saga.tasks t
      WHERE t.flow_uuid = NEW.flow_uuid AND t.signal = NEW.name AND t.wait_until IS NOT NULL AND t.blockers = 0
          AND t.state = 'PENDING' AND t.intention = 'EXECUTE';
     IF waiting IS NOT NULL AND NEW.taken_at IS NULL THEN
         PERFORM pawl_saga._look_again(NEW.flow_uuid, waiting);
+    ELSE
+        -- so that a session with a snapshot from before finds that something has changed
+        UPDATE pawl_saga.junctions j SET blockers = j.blockers
+         WHERE j.flow_uuid = NEW.flow_uuid
+           AND j.node = (SELECT min(x.node) FROM pawl_saga.junctions x WHERE x.flow_uuid = NEW.flow_uuid);
     END IF;
     RETURN NULL;
 END

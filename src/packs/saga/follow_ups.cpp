@@ -139,6 +139,8 @@ public:
                 flows[n++] = UUIDPGetDatum(&flow.id);
         }
         if (n == 0) return;
+        if (IsolationUsesXactSnapshot())
+            OidFunctionCall1(pg::function_of("pawl_saga", "_check_progress"), pg::array_of(flows, n, UUIDOID));
         Parameters parameters = {};
         parameters.add_column(UUIDOID, flows, n);
         const int found = static_cast<int>(run_planned(plans_, flows_at_rest, n, parameters));
