@@ -17,7 +17,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._set_aside(uuid, text, text, text) IS 'internal: records that a duty raised in a flow';
 
-CREATE FUNCTION pawl_saga._ends_duty(sqlstate text) RETURNS boolean
+CREATE FUNCTION pawl_saga._is_outage(sqlstate text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -25,8 +25,22 @@ BEGIN
     RETURN pawl.is_transient(sqlstate) AND sqlstate NOT LIKE '40%';
 END
 $function$;
+COMMENT ON FUNCTION pawl_saga._is_outage(text) IS
+'internal: whether an error is transient and no conflict';
+
+-- As pawl.must_reraise, which workers may not execute.
+CREATE FUNCTION pawl_saga._ends_duty(sqlstate text) RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    RETURN pawl_saga._is_outage(sqlstate) OR pawl.is_transient(sqlstate)
+        AND current_setting('transaction_isolation') IN ('repeatable read', 'serializable');
+END
+$function$;
 COMMENT ON FUNCTION pawl_saga._ends_duty(text) IS
-'internal: whether an error ends the duty instead of setting a flow aside: a transient one that is no conflict';
+'internal: whether an error ends the duty instead of setting a flow aside: a transient one that is no conflict, or a '
+'conflict that only a new snapshot ends';
 
 CREATE FUNCTION pawl_saga._count_due(flow uuid, nodes integer[]) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER

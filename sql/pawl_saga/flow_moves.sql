@@ -181,6 +181,9 @@ BEGIN
         PERFORM pawl_saga._engine(NEW.flow_uuid, NEW.run, NULL);
     ELSIF NEW.state IN ('SUCCESS', 'FAILURE', 'REVERTED', 'SUSPENDED') AND OLD.state IN ('RUNNING', 'SUSPENDING') THEN
         PERFORM pawl_saga._engine(NEW.flow_uuid, NEW.run, NEW.state);
+        IF NEW.state <> 'SUSPENDED' THEN
+            DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = NEW.flow_uuid;
+        END IF;
     ELSIF NEW.state = 'RESUMING' THEN
         PERFORM pawl_saga._engine(NEW.flow_uuid, NEW.run, 'SUSPENDED');
     END IF;

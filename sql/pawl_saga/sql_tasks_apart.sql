@@ -138,7 +138,7 @@ BEGIN
             (work ->> 'token')::bigint, 'work_sql_tasks', code, said);
     ELSE
         PERFORM pawl_saga._question_raised(jsonb_populate_record(NULL::pawl_saga.questions, work), 'work_sql_tasks',
-            code, said, pawl_saga._ends_duty(code));
+            code, said, pawl_saga._is_outage(code));
     END IF;
 END
 $function$;

@@ -152,6 +152,25 @@ select is((select string_agg(name || ' ' || state, ', ' order by node) from pawl
     'a SUCCESS, b PENDING', 'the flow goes on');
 delete from pawl_saga.flows;
 
+-- the error of a duty that another session made up for
+select pawl_saga.define('{"flow": "linear", "name": "mended", "children": [{"task": "a"},
+    {"task": "w", "signal": "go"}]}') \g /dev/null
+select pawl_saga.start('mended') as mended \gset
+insert into pawl_saga.set_aside (flow_uuid, duty, due_at, sqlstate, message)
+    values (:'mended', 'end_waits', clock_timestamp() + interval '1 h', '40P01', 'deadlock detected');
+select pawl_saga.suspend(:'mended') \g /dev/null
+select is((select f.state || ' ' || s.duty from pawl_saga.flows f join pawl_saga.set_aside s using (flow_uuid)),
+    'SUSPENDED end_waits', 'a flow that is suspended stays set aside');
+select pawl_saga.resume(:'mended') \g /dev/null
+select from pawl_saga.claim('w') c, pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid,
+    'node', c.node, 'token', c.token, 'result', 1)), 'w') \g /dev/null
+select is((select count(*) from pawl_saga.set_aside), 1::bigint, 'and so does one that goes on');
+select pawl_saga.signal(:'mended', 'go') \g /dev/null
+select is((select f.state || ' ' || (select count(*) from pawl_saga.set_aside) from pawl_saga.flows f), 'SUCCESS 0',
+    'one that has ended does not');
+select is_empty('select * from pawl_saga.verify()', 'and nothing is reported of it');
+delete from pawl_saga.flows;
+
 -- jobs
 select pawl_saga.define('{"flow": "graph", "name": "bad job", "children": [{"task": "a", "wait_seconds": 0}, {"task": '
         '"b"}], "links": [{"from": "a", "to": "b", "decider": {"function": "public.poison"}}]}') \g /dev/null
