@@ -138,6 +138,30 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._turn_added(uuid, integer[]) IS
 'internal: atoms that were added to a flow that is being reverted are not executed';
 
+-- Atoms that come back, after they were dropped, into a flow that went on without them: what was reverted can be
+-- executed again, and what was to be reverted stays done. What the flow reverts now is turned with the new atoms.
+CREATE FUNCTION pawl_saga._take_back(flow uuid, nodes integer[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $function$
+BEGIN
+    UPDATE pawl_saga.tasks t
+       SET state = CASE t.state WHEN 'REVERTED' THEN 'PENDING' ELSE t.state END, intention = 'EXECUTE'
+     WHERE t.flow_uuid = flow AND t.node = ANY (nodes)
+       AND (t.state = 'REVERTED' OR t.state = ANY ('{PENDING,SUCCESS}') AND t.intention = 'REVERT');
+    UPDATE pawl_saga.retries r
+       SET state = CASE r.state WHEN 'REVERTED' THEN 'PENDING' ELSE r.state END, intention = 'EXECUTE'
+     WHERE r.flow_uuid = flow AND r.node = ANY (nodes)
+       AND (r.state = 'REVERTED' OR r.state = ANY ('{PENDING,SUCCESS}') AND r.intention = 'REVERT');
+    UPDATE pawl_saga.retries r SET value = NULL, failure = NULL, revert_failure = NULL
+     WHERE r.flow_uuid = flow AND r.node = ANY (nodes) AND r.state = 'PENDING';
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._take_back(uuid, integer[]) IS
+'internal: atoms that were dropped are part of a flow again that is not being reverted';
+
 CREATE FUNCTION pawl_saga._alter_atoms() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -168,6 +192,10 @@ BEGIN
     UPDATE pawl_saga.retries r SET dropped = false, controller = n.written
       FROM pawl_saga.nodes n
       WHERE n.definition_uuid = NEW.definition_uuid AND r.flow_uuid = NEW.flow_uuid AND r.node = n.node;
+    IF NEW.state <> 'REVERTED' AND NOT NEW.undoing THEN
+        PERFORM pawl_saga._take_back(NEW.flow_uuid, ARRAY(SELECT a.node FROM pawl_saga.atoms a
+            WHERE a.flow_uuid = NEW.flow_uuid AND NOT a.dropped AND a.node <> ALL (had)));
+    END IF;
     DELETE FROM pawl_saga.junctions j WHERE j.flow_uuid = NEW.flow_uuid;
     PERFORM pawl_saga._add_atoms(NEW.flow_uuid, NEW.definition_uuid);
     PERFORM pawl_saga._turn_added(NEW.flow_uuid, had);
@@ -203,7 +231,7 @@ $function$;
 COMMENT ON FUNCTION pawl_saga.alter_flow(uuid, uuid) IS
 'Lets a flow that is not running continue with another definition, and returns the id of the definition it now has,
 a copy. Atoms are matched by name and keep state, result and log; new atoms are PENDING; atoms that are missing in
-the definition stay as they are and are not claimed.
+the definition stay as they are and are not claimed. One that comes back after it was reverted is PENDING again.
 flow: its id. definition: default null: the newest version of its own.
 Errors: 55000 the flow is running, or the revert of a missing task has failed; 22023 an atom changes between task
 and retry; PW008 unknown definition; P0002 no such flow; 42501 not a pawl_operator. Privileges: pawl_admin,

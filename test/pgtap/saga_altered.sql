@@ -189,6 +189,42 @@ select pawl_saga.alter_flow(:'f') \g /dev/null
 select pawl_saga.resume(:'f') \g /dev/null
 select is(works(), 'revert a, execute a, execute n, execute b', 'in the next attempt it is executed');
 select is_empty('select * from pawl_saga.verify()', 'verify finds nothing wrong in all altered flows');
+-- a task that was reverted, and comes back when the flow went on without it
+select define(steps('a', 'b')) as both \gset
+select define(steps('b')) as one \gset
+select pawl_saga.create_flow(:'both') as f \gset
+select pawl_saga.run(:'f') \g /dev/null
+select works('b') \g /dev/null
+select pawl_saga.alter_flow(:'f', :'one'), pawl_saga.reset(:'f', 'alone'), pawl_saga.run(:'f') \g /dev/null
+select is(works() || ', ' || state(:'f'), 'execute b, SUCCESS: a REVERTED (dropped), b SUCCESS', 'it was reverted');
+select pawl_saga.alter_flow(:'f', :'both') \g /dev/null
+select is(state(:'f'), 'SUCCESS: a PENDING, b SUCCESS', 'a task that comes back reverted is pending');
+select is_empty(format('select * from pawl_saga.verify(%L)', :'f'), 'verify finds nothing wrong with that');
+select is(pawl_saga.run(:'f') || ' ' || works() || ' ' || state(:'f'),
+    'RUNNING execute a SUCCESS: a SUCCESS, b SUCCESS', 'and it is executed');
+-- in a scope that was tried again without it
+\set again '{"retry": {"retry": "Times", "name": "r", "attempts": 2}}'
+select define(steps('b'), :'again') as one \gset
+select halfway(:'again', steps('a', 'b', 'c'), 'c') as f \gset
+select is(state(:'f'), 'SUSPENDED: r SUCCESS, a SUCCESS, b SUCCESS, c REVERTED', 'one is reverted, two are to be');
+select pawl_saga.alter_flow(:'f', :'one') \g /dev/null
+select pawl_saga.resume(:'f') \g /dev/null
+select is(works() || ', ' || state(:'f'),
+    'revert b, execute b, SUCCESS: r SUCCESS, a SUCCESS (dropped), b SUCCESS, c REVERTED (dropped)',
+    'a flow goes on without tasks');
+select define(steps('a', 'b'), :'again') as more \gset
+select pawl_saga.alter_flow(:'f', :'more') \g /dev/null
+select is_empty(format('select * from pawl_saga.verify(%L)', :'f'), 'a task that was to be reverted comes back');
+select is((select intention::text from pawl_saga.atoms where flow_uuid = :'f' and name = 'a'), 'EXECUTE',
+    'and no longer is');
+select is(pawl_saga.run(:'f') || ' ' || state(:'f'), 'SUCCESS SUCCESS: r SUCCESS, a SUCCESS, b SUCCESS, '
+    'c REVERTED (dropped)', 'the flow has ended as it was');
+-- taken out and put back at once, while its scope is reverted
+select halfway(:'again', steps('a', 'b', 'c'), 'c') as f \gset
+select define(steps('a', 'b', 'c'), :'again') as all_three \gset
+select pawl_saga.alter_flow(:'f', :'one'), pawl_saga.alter_flow(:'f', :'all_three') \g /dev/null
+select pawl_saga.resume(:'f') \g /dev/null
+select is(works(), 'revert b, revert a, execute a, execute b, execute c', 'it is reverted all the same');
 
 create role altering in role pawl_worker;
 set role altering;

@@ -115,6 +115,7 @@ insert into reviewed values
     ('pawl_saga', '{IGNORE,SUCCESS}', 'an atom after which others can run'),
     ('pawl_saga', '{PENDING,RETRYING,RUNNING}', 'an atom that can still succeed'),
     ('pawl_saga', '{PENDING,REVERTED,SUCCESS}', 'an atom that an added one can follow'),
+    ('pawl_saga', '{PENDING,SUCCESS}', 'an atom that comes back and was not reverted'),
     ('pawl_saga', '{RESUMING,RUNNING,SUSPENDING}', 'a flow that was begun, has not ended, and is not suspended'),
     ('pawl_saga', '{RETRYING,RUNNING}', 'a retry controller that runs'),
     ('pawl_saga', '{RETRYING,SUCCESS}', 'a retry controller with a value'),
