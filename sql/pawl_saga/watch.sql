@@ -176,7 +176,7 @@ AS $function$
        AND NOT EXISTS (SELECT FROM pawl_saga.questions q WHERE q.flow_uuid = f.flow_uuid)
        AND NOT EXISTS (SELECT FROM facts x WHERE x.flow_uuid = f.flow_uuid
                           AND (x.state IN ('RUNNING', 'REVERTING') OR x.kind = 'task' AND x.due_at IS NULL
-                              AND x.state IN ('PENDING', 'SUCCESS', 'FAILURE')
+                              AND x.state IN ('PENDING', 'SUCCESS', 'FAILURE', 'REVERT_FAILURE')
                                OR x.kind = 'retry' AND x.due_at IS NOT NULL OR x.wait_until IS NOT NULL
                                AND x.state = 'PENDING' AND x.intention = 'EXECUTE' AND x.blockers = 0))
     UNION ALL

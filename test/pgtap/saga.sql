@@ -97,6 +97,14 @@ select throws_ok($$select pawl_saga.start('needs')$$, '22023', null,
 select lives_ok($$select pawl_saga.start('needs', '{"x": 1}')$$, 'and may be an input');
 update pawl_saga.flows set state = 'SUSPENDING' where name = 'needs';
 select is((select state from pawl_saga.flows where name = 'needs'), 'SUSPENDED', 'plain SQL suspends as well');
+select define('busy', jsonb_build_array('{"task": "t", "queue": "busy"}'::jsonb)) \g /dev/null
+select pawl_saga.start('busy') as f \gset
+select from pawl_saga.claim('w', 'busy') \g /dev/null
+select pawl_saga.suspend(:'f') \g /dev/null
+select throws_ok(format($$update pawl_saga.flows set state = 'SUSPENDED' where flow_uuid = %L$$, :'f'), 'PW003', null,
+    'plain SQL does not end a suspension while a task runs');
+select is(pawl_saga.resume(:'f'), 'RUNNING', 'which can be taken back');
+delete from pawl_saga.flows where flow_uuid = :'f';
 
 -- failures, controllers, backoff
 select define('fails', jsonb_build_array(step('a'), step('b', 'bad_step')),

@@ -122,6 +122,7 @@ select pawl_saga.define(
 select pawl_saga.alter_flow(:'f') \g /dev/null
 select is(pawl_saga.retry_revert(:'f', 'a', 'corrected'), 'RUNNING',
     'the revert of an altered task can be tried again');
+select is_empty(format('select * from pawl_saga.verify(%L)', :'f'), 'a revert that can be claimed again is progress');
 select is(work(), 'revert right', 'as it is written now');
 select is((select state from pawl_saga.flows where flow_uuid = :'f'), 'REVERTED', 'to the end');
 

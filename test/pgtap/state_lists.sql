@@ -105,7 +105,6 @@ insert into reviewed values
     ('pawl_dag', '{pending,waiting_for_retry}', 'a step that can become ready'),
     ('pawl_saga', '{FAILURE,PENDING,REVERTED,SUCCESS,SUSPENDED}', 'a flow that can be altered'),
     ('pawl_saga', '{FAILURE,PENDING,REVERT_FAILURE,SUCCESS}', 'an atom that can become ready'),
-    ('pawl_saga', '{FAILURE,PENDING,SUCCESS}', 'the same, without operators'),
     ('pawl_saga', '{FAILURE,RETRYING,REVERTING,REVERT_FAILURE,RUNNING}', 'an atom because of which a flow goes on'),
     ('pawl_saga', '{FAILURE,RETRYING,REVERTING,RUNNING,SUCCESS}', 'the same, where it is reverted'),
     ('pawl_saga', '{FAILURE,REVERTING,REVERT_FAILURE,RUNNING}', 'the same, of tasks'),
