@@ -116,6 +116,9 @@ BEGIN
         PERFORM pawl.raise('22004', 'structure must not be null');
     END IF;
     graph := pawl_saga._compile(structure::text)::jsonb;
+    PERFORM pawl.backoff(1, n.written -> 'backoff')
+       FROM jsonb_to_recordset(graph -> 'nodes') n(kind text, written jsonb)
+      WHERE n.kind = 'retry' AND n.written ? 'backoff';
     SELECT string_agg(format('"%s" into "%s"', i.name, n.name), ', ' ORDER BY n.node, i.name) INTO idle
       FROM jsonb_to_recordset(graph -> 'nodes') n(node integer, name text, written jsonb)
      CROSS JOIN jsonb_object_keys(CASE jsonb_typeof(n.written -> 'inject') WHEN 'object' THEN n.written -> 'inject'
@@ -175,7 +178,7 @@ structure: {"flow": linear | unordered | graph, "name", "retry": {...}, "childre
 [{"from", "to", "decider", "depth"}]}; a task is {"task", "priority", "requires", "optional", "provides", "rebind",
 "inject", "execute", "revert", "queue", "timeout_seconds", "revert_timeout_seconds", "max_losses": 20}; a task that
 waits has "signal", "wait_seconds" or both, and no "execute".
-Errors: PW007 an invalid structure; 22004 null. Privileges: pawl_admin.
+Errors: PW007 an invalid structure; 22023 a backoff that pawl.backoff rejects; 22004 null. Privileges: pawl_admin.
 Example: SELECT pawl_saga.define(''{"flow": "linear", "name": "trip", "children": [{"task": "book", "execute":
 "book", "revert": "cancel"}]}'')';
 

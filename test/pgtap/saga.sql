@@ -107,6 +107,10 @@ select is(pawl_saga.resume(:'f'), 'RUNNING', 'which can be taken back');
 delete from pawl_saga.flows where flow_uuid = :'f';
 
 -- failures, controllers, backoff
+select throws_ok(format('select define(%L, %L, %L)', 'odd', jsonb_build_array(step('a')), '{"retry": "Times", '
+    '"name": "r", "attempts": 2, "backoff": ' || backoff || '}'), '22023', null,
+    'a backoff that is defined as ' || backoff)
+  from unnest('{"{\"strategy\": \"constant\"}","{\"delay\": 1}"}'::text[]) backoff;
 select define('fails', jsonb_build_array(step('a'), step('b', 'bad_step')),
         '{"retry": "Times", "name": "r", "attempts": 2, "backoff": {"strategy": "none", "base": "1 h"}}') \g /dev/null
 select define('waits', jsonb_build_array(step('a'), step('b', 'bad_step')),
