@@ -47,7 +47,7 @@ AS 'MODULE_PATHNAME', 'pawl_saga_report_flow';
 COMMENT ON FUNCTION pawl_saga._report(jsonb, text) IS 'internal: pawl_saga.report, all or nothing';
 
 -- All elements at once; after an error flow by flow, and in a flow one by one, so that what follows from one element
--- rejects no other.
+-- rejects no other. The answers are in the order of the elements.
 CREATE FUNCTION pawl_saga._report_apart(results jsonb, worker text)
 RETURNS TABLE (flow_uuid uuid, node integer, ok boolean, state text, problem text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
@@ -57,8 +57,9 @@ SET jit = off
 AS $function$
 #variable_conflict use_column
 DECLARE
-    parts jsonb[];
-    part jsonb;
+    one_flow boolean;
+    part record;
+    answers jsonb := '[]';
     said text;
     code text;
 BEGIN
@@ -76,16 +77,20 @@ EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
                 ON t.flow_uuid = (e ->> 'flow_uuid')::uuid AND t.node = (e ->> 'node')::integer;
         RETURN;
     END IF;
-    SELECT array_agg(f.results ORDER BY f.flow) INTO parts FROM (
-        SELECT e.value ->> 'flow_uuid' AS flow, jsonb_agg(e.value ORDER BY e.place) AS results
-          FROM jsonb_array_elements(results) WITH ORDINALITY e(value, place) GROUP BY 1) f;
-    IF cardinality(parts) = 1 THEN
-        SELECT array_agg(jsonb_build_array(e.value) ORDER BY e.place) INTO parts
-          FROM jsonb_array_elements(results) WITH ORDINALITY e(value, place);
-    END IF;
-    FOREACH part IN ARRAY parts LOOP
-        RETURN QUERY SELECT r.* FROM pawl_saga._report_apart(part, worker) r;
+    one_flow := (SELECT count(DISTINCT e ->> 'flow_uuid') = 1 FROM jsonb_array_elements(results) e);
+    FOR part IN
+        SELECT jsonb_agg(e.value ORDER BY e.place) AS results, array_agg(e.place ORDER BY e.place) AS places
+          FROM jsonb_array_elements(results) WITH ORDINALITY e(value, place)
+         GROUP BY e.value ->> 'flow_uuid', CASE WHEN one_flow THEN e.place END
+         ORDER BY e.value ->> 'flow_uuid', min(e.place)
+    LOOP
+        SELECT answers || jsonb_agg(to_jsonb(r) || jsonb_build_object('place', part.places[r.n])) INTO answers
+          FROM pawl_saga._report_apart(part.results, worker) WITH ORDINALITY
+               r(flow_uuid, node, ok, state, problem, n);
     END LOOP;
+    RETURN QUERY SELECT a.flow_uuid, a.node, a.ok, a.state, a.problem
+        FROM jsonb_to_recordset(answers) a(place bigint, flow_uuid uuid, node integer, ok boolean, state text,
+            problem text) ORDER BY a.place;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._report_apart(jsonb, text) IS

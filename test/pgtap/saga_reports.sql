@@ -194,4 +194,31 @@ select is(reported(2, by_exchange, 'lost'), 'p true SUCCESS, q false RUNNING PW0
     format('in several flows the other tasks of each are recorded; in one call with a claim: %s', by_exchange))
   from unnest('{t,f}'::boolean[]) by_exchange;
 select is_empty('select * from pawl_saga.verify()', 'the counters match what was recorded');
+
+-- The answers are in the order of the elements, also where they were recorded one by one.
+delete from pawl_saga.flows;
+create function explode() returns trigger language plpgsql as $$ begin
+    if new.result = '"boom"' then raise exception 'boom'; end if; return new; end $$;
+create trigger explode before update on pawl_saga.tasks for each row execute function explode();
+select pawl_saga.define('{"flow": "unordered", "name": "o", "children": [{"task": "a"}, {"task": "b"}]}') \g /dev/null
+select pawl_saga.start('o') from generate_series(1, 3) \g /dev/null
+create table mixed as
+select row_number() over (order by c.node, c.flow_uuid desc) as place, c.* from pawl_saga.claim('w', batch => 10) c;
+create function answers(by_exchange boolean) returns text language plpgsql as $$
+declare said text;
+begin
+    with results as (select jsonb_agg(jsonb_build_object('flow_uuid', m.flow_uuid, 'node', m.node, 'token', m.token,
+            'result', case m.place when 3 then 'boom' else 'fine' end) order by m.place) as all_of_them from mixed m),
+        answers as (select a.flow_uuid, a.node, a.ok, a.n from results r,
+            pawl_saga.report(r.all_of_them, 'w') with ordinality a(flow_uuid, node, ok, state, problem, n)
+         where not by_exchange
+        union all select a.flow_uuid, a.node, a.ok, a.n from results r, pawl_saga.report_and_claim(r.all_of_them, 'w')
+            with ordinality a(flow_uuid, node, ok, state, problem, name, action, handler, token, arguments, result,
+            failure, failures, traceparent, tracestate, n) where by_exchange and a.ok is not null)
+    select string_agg(m.place || ' ' || a.ok, ', ' order by a.n) into said
+      from answers a join mixed m using (flow_uuid, node);
+    return said;
+end $$;
+select is(answers(false), '1 true, 2 true, 3 false, 4 true, 5 true, 6 true', 'of a report, in which one raises');
+select is(answers(true), '1 true, 2 true, 3 false, 4 true, 5 true, 6 true', 'and of the same with a claim');
 select * from finish();
