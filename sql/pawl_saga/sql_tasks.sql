@@ -202,7 +202,7 @@ BEGIN
     END LOOP;
     SELECT r.problem INTO problem FROM pawl_saga.report(to_jsonb(reports), worker) r WHERE NOT r.ok LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('40000', problem);
+        PERFORM pawl.raise(left(problem, 5), substr(problem, 7));
     END IF;
     PERFORM pawl_saga._tasks_done(works);
 EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN

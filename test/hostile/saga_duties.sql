@@ -171,6 +171,21 @@ select is((select f.state || ' ' || (select count(*) from pawl_saga.set_aside) f
 select is_empty('select * from pawl_saga.verify()', 'and nothing is reported of it');
 delete from pawl_saga.flows;
 
+-- a problem of one task is no conflict of the whole, where a conflict is left to the caller
+create function explode() returns trigger language plpgsql as $$ begin
+    if new.state = 'SUCCESS' and new.name = 'explodes' then raise exception 'boom'; end if; return new; end $$;
+create trigger explode before update on pawl_saga.tasks for each row execute function explode();
+select pawl_saga.define('{"task": "explodes", "execute": "sql:public.fine"}') \g /dev/null
+select pawl_saga.start('explodes') as bad \gset
+select pawl_saga.start('good run') \g /dev/null
+begin isolation level repeatable read;
+select is((select done from pawl_saga.run_sql_tasks()), 2::bigint, 'two tasks run in one snapshot');
+commit;
+select is((select state || ' ' || (select sqlstate || ' ' || message from pawl_saga.set_aside) from pawl_saga.flows
+    where name = 'good run'), 'SUCCESS P0001 boom', 'the flow of one is set aside with its error');
+drop trigger explode on pawl_saga.tasks;
+delete from pawl_saga.flows;
+
 -- jobs
 select pawl_saga.define('{"flow": "graph", "name": "bad job", "children": [{"task": "a", "wait_seconds": 0}, {"task": '
         '"b"}], "links": [{"from": "a", "to": "b", "decider": {"function": "public.poison"}}]}') \g /dev/null
