@@ -136,9 +136,10 @@ BEGIN
      WHERE r.state IN ('Failed', 'TimedOut')
        AND (r.operation, r.row_number, r.step_index) NOT IN (SELECT n.operation, n.row_number, n.step_index
            FROM new_records n WHERE n.state <> 'Pending');
-    -- held until the operation is Running again
-    INSERT INTO pawl_bulk.work (operation, row_number, step_index, queue, priority, run_timeout, held, due)
-    SELECT n.operation, n.row_number, n.step_index, x.queue, x.priority, x.run_timeout, true, 'infinity'
+    -- held until the operation is Running again; its tokens are above all of earlier attempts, whose work is deleted
+    INSERT INTO pawl_bulk.work (operation, row_number, step_index, queue, priority, run_timeout, held, due, token)
+    SELECT n.operation, n.row_number, n.step_index, x.queue, x.priority, x.run_timeout, true, 'infinity',
+           n.retry_attempt::bigint << 32
       FROM new_records n
       JOIN (SELECT o.operation, s.step_index, s.queue, o.priority, s.run_timeout
               FROM pawl_bulk.operations o JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version

@@ -105,6 +105,40 @@ select is(reported(:'o', 'ok'), '1 t, 2 f PW005: not this row, 3 t', 'a row that
 drop trigger rejects on pawl_bulk.records;
 select is_empty(format('select * from pawl_bulk.verify(%L)', :'o'), 'nothing is wrong after that either');
 
+-- a report of the attempt before a retry, which is sent again by the same worker: of a start, and of a check
+select pawl_bulk.define('{"name": "resent", "is_retryable": true, "track_row_data": true, "steps": [{"name": "s",
+    "kind": "poll", "handler": "new hands", "check": "new eyes", "poll_interval": "1 h", "timeout": "1 day"}]}') is
+    not null as ok;
+select submitted('resent', '{a,b}') as o \gset
+create function claimed(o uuid, queue text, result text) returns jsonb language sql as $$
+    select jsonb_agg(jsonb_build_object('operation', o, 'row_number', row_number, 'step_index', step_index, 'token',
+        token, 'result', result) order by row_number) from pawl_bulk.claim('w', queue) where operation = o $$;
+create function sent(reports jsonb) returns text language sql as $$
+    select string_agg(row_number || ' ' || ok, ', ' order by row_number) from pawl_bulk.report(reports, 'w') $$;
+create function retried(o uuid) returns bigint language plpgsql as $$
+declare found bigint := (select submitted from pawl_bulk.retry(o));
+begin
+    perform from pawl_bulk.advance();
+    return found;
+end $$;
+select claimed(:'o', 'new hands', 'fail') as first \gset
+select is(sent(:'first'), '1 true, 2 true', 'two rows fail');
+select count(*) from pawl_bulk.advance();
+select is(retried(:'o'), 2::bigint, 'and are tried again');
+select claimed(:'o', 'new hands', 'ok') as second \gset
+select is(sent(:'first'), '1 false, 2 false', 'a report of the attempt before is stale');
+select is(sent(:'second'), '1 true, 2 true', 'that of this attempt counts');
+update pawl_bulk.work set due = clock_timestamp() where operation = :'o';
+select claimed(:'o', 'new eyes', 'failed') as third \gset
+select is(sent(:'second'), '1 false, 2 false', 'a check has a token of its own');
+select is(sent(:'third'), '1 true, 2 true', 'by which it fails');
+select count(*) from pawl_bulk.advance();
+select is(retried(:'o'), 2::bigint, 'the rows are tried a third time');
+select claimed(:'o', 'new hands', 'ok') as fourth \gset
+select is(sent(:'first') || ', ' || sent(:'second') || ', ' || sent(:'third'), '1 false, 2 false, 1 false, 2 false, '
+    '1 false, 2 false', 'and no earlier report counts');
+select is(sent(:'fourth'), '1 true, 2 true', 'but the last');
+
 -- tries wait twice as long each time, up to the cap
 select pawl_bulk.define('{"name": "backs off", "steps": [{"name": "s", "handler": "slow hands", "max_retries": 3,
     "backoff": {"base": "1 h", "cap": "7 h", "jitter": 0}}]}') is not null as ok;
