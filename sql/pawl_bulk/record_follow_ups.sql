@@ -208,11 +208,12 @@ BEGIN
                  JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
                 WHERE o.operation = ANY (touched) AND s.step_index BETWEEN span.first_step AND span.last_step
                   AND s.kind = 'signal') THEN
+        -- made or locked in the order of the column, as senders of signals do, and not in that of the database
         INSERT INTO pawl_bulk.signal_keys AS k (operation, key, row_number, step_index)
         SELECT DISTINCT ON (1, 2) x.operation, x.key, x.row_number, x.step_index
           FROM (SELECT n.operation, pawl_bulk._signal_key(s.signal_key, n.step_index, n.row_number,
                        CASE WHEN s.signal_key ~ E'\\{data\\.' THEN pawl_bulk.row_data(n.operation, n.row_number) END)
-              AS key, n.row_number, n.step_index
+                       COLLATE "C" AS key, n.row_number, n.step_index
                   FROM new_records n JOIN pawl_bulk.operations o ON o.operation = n.operation
                   JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
                       AND s.step_index = n.step_index
