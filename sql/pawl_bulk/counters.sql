@@ -50,21 +50,45 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._hold(uuid[]) IS 'internal: keeps operations as they are until the transaction ends';
 
+-- For sessions that can leave an operation alone. The row comes before the lock here too: the records that follow need
+-- both, and a session that has the row may wait for the lock.
+CREATE FUNCTION pawl_bulk._try_hold(operation uuid) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+BEGIN
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        PERFORM FROM pawl_bulk.operations o WHERE o.operation = _try_hold.operation FOR SHARE SKIP LOCKED;
+        IF NOT FOUND THEN
+            RETURN false;
+        END IF;
+    END IF;
+    RETURN pawl_bulk._try_lock(operation);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._try_hold(uuid) IS
+'internal: pawl_bulk._hold without a wait; false: another session changes the operation, or has locked its row; 40001';
+
 CREATE FUNCTION pawl_bulk._hold_pauses(operations uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_variable
 BEGIN
-    PERFORM pawl_bulk._lock_rows(operations);
     -- the other lock if it is free: such a session may report next, which needs it
     PERFORM pawl.acquire_lock(pawl_bulk._pause_key(u.operation), shared => true)
        FROM (SELECT DISTINCT o AS operation FROM unnest(operations) o ORDER BY o) u
       WHERE NOT pawl_bulk._try_lock(u.operation);
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        -- 40001 if an old snapshot does not see a pause or its end. A row that is locked has not been paused or resumed
+        -- by that session, which would need these locks first; it may cancel, and wait for work that this one has
+        PERFORM FROM pawl_bulk.operations o WHERE o.operation = ANY (operations) FOR SHARE SKIP LOCKED;
+    END IF;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._hold_pauses(uuid[]) IS
-'internal: keeps operations paused, or not paused, until the transaction ends';
+'internal: keeps operations paused, or not paused, until the transaction ends; 40001 if the snapshot is older';
 
 CREATE FUNCTION pawl_bulk.fold_counters(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER

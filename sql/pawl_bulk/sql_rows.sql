@@ -220,8 +220,7 @@ BEGIN
         IF NOT FOUND THEN
             RETURN;
         END IF;
-        IF pawl_bulk._try_lock(candidate) THEN
-            PERFORM pawl_bulk._hold(ARRAY[candidate]);
+        IF pawl_bulk._try_hold(candidate) THEN
             SELECT p.batch, p.step_index, p.kind, p.numbers, p.first_row, p.last_row
                 INTO size, step_index, kind, numbers, first_row, last_row
               FROM pawl_bulk._pick_rows(batch, candidate, locked) p;

@@ -97,8 +97,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 0;
     END IF;
-    IF pawl_bulk._try_lock(r.operation) THEN
-        PERFORM pawl_bulk._hold(ARRAY[r.operation]);
+    IF pawl_bulk._try_hold(r.operation) THEN
         left_over := pawl_bulk._rows_of_run(r);
         IF left_over.numbers IS NOT NULL OR left_over.last_row IS NOT NULL THEN
             SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = r.operation;
@@ -180,7 +179,6 @@ DECLARE
     left_over record;
     through bigint;
 BEGIN
-    PERFORM pawl_bulk._hold(ARRAY[r.operation]);
     left_over := pawl_bulk._rows_of_run(r);
     through := coalesce(left_over.numbers[cardinality(left_over.numbers)], left_over.last_row);
     IF r.kind = 'rows' THEN
@@ -229,7 +227,7 @@ BEGIN
               WHERE x.lost_at IS NULL AND (own AND x.session = pg_backend_pid()
                   OR pawl_bulk._session_lost(x.session, x.lease_until))
               ORDER BY x.operation, x.run LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
-        CONTINUE WHEN NOT pawl_bulk._try_lock(r.operation);
+        CONTINUE WHEN NOT pawl_bulk._try_hold(r.operation);
         BEGIN
             PERFORM pawl_bulk._bury(r, now_at);
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
