@@ -274,8 +274,11 @@ BEGIN
         END;
         passed := CASE WHEN did IS NULL THEN passed || o.operation ELSE passed END;
         done := done + coalesce(did, 0);
-        -- a small remainder is not worth the statements
-        EXIT WHEN done > batch / 2;
+        -- a small remainder is not worth the statements; and signal keys stay locked until the transaction ends, those
+        -- of the next rows might come before them in the order in which all sessions lock keys
+        EXIT WHEN done > batch / 2 OR did > 0 AND EXISTS (SELECT FROM pawl_bulk.steps s
+            WHERE s.name = o.definition AND s.version = o.version AND s.kind = 'signal'
+              AND s.step_index BETWEEN picked.step_index AND greatest(picked.step_index, 0) + 1);
     END LOOP;
     IF done = 0 THEN
         done := pawl_bulk._help_to_validate(batch);
@@ -291,7 +294,7 @@ pawl_bulk.work_sql_rows is the duty. A handler is a function (operation uuid, me
 row_numbers bigint[], rows jsonb[]) returning table (row_number bigint, message text): the rows it returns have
 failed. A check returns table (row_number bigint, answer text, message text) with done, pending or failed. Rows for
 which a function raises an error fail alone. pawl.traceparent is a span of the operation''s trace, one for each
-batch.
+batch. Rows that wait for signals now, or next, end the call, because their signal keys stay locked.
 batch: rows at most, 1 to 100000; default 5000. Returns done (rows) and next_at (when to call it again).
 Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator.
 Example: SELECT * FROM pawl_bulk.run_sql_rows()';

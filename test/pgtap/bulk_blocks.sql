@@ -165,4 +165,21 @@ select is((select string_agg(row_number || ' ' || step_name, ', ' order by n)
     'a claim from all queues begins with the lowest row');
 select is((select count(*) from pawl_bulk.work where state = 'leased' and queue = 'sql:'), 0::bigint,
     'and leaves the SQL functions their rows');
+
+-- a call makes or locks the signal keys of one run of rows: they are locked in their order only within it
+select pawl_bulk.cancel(:'p') as ok;
+truncate called;
+select pawl_bulk.define(format('{"name": "tried %1$s", "steps": [{"name": "a", "handler": "sql:public.worked",
+    "max_retries": 1, "backoff": {"base": "0 s"}},
+    {"name": "b", "kind": "%1$s", "handler": "third", "timeout": "1 h"}]}', kind)::jsonb) is not null as ok
+    from unnest('{sync,signal}'::text[]) kind;
+select begun('tried sync', '{once,b}') as o \gset
+select is((select done from pawl_bulk.run_sql_rows()), 3::bigint, 'a row that fails is tried again in the same call');
+select is(records_of(:'o'), '1/0 Completed, 1/1 Pending, 2/0 Completed, 2/1 Pending', 'and goes on');
+truncate called;
+select begun('tried signal', '{once,b}') as o \gset
+select is((select done from pawl_bulk.run_sql_rows()), 2::bigint, 'but in the next call if others wait for signals');
+select is(records_of(:'o'), '1/0 Running, 2/0 Completed, 2/1 Pending', 'whose keys are locked');
+select is((select done from pawl_bulk.run_sql_rows()), 1::bigint, 'which makes its key');
+select is(records_of(:'o'), '1/0 Completed, 1/1 Pending, 2/0 Completed, 2/1 Pending', 'and goes on too');
 select * from finish();
