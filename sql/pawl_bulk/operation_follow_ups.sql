@@ -101,6 +101,38 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._notify(pawl_bulk.operations, uuid, text) IS
 'internal: the notices of an event, one for each target that asked for it';
 
+-- The session has the lock of the pause, for which sessions that return work wait, with that work locked. So it waits
+-- only for work that a session has claimed and not committed, a row at a time: what was ready when the statement began
+-- may have been claimed and returned meanwhile, but is not ready for the next statement.
+CREATE FUNCTION pawl_bulk._hold_work(operation uuid) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_mergejoin = off
+SET jit = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    claimed record;
+BEGIN
+    LOOP
+        UPDATE pawl_bulk.work w SET held = true, held_due = w.due, due = 'infinity'
+          FROM (SELECT x.row_number, x.step_index FROM pawl_bulk.work x
+                 WHERE x.operation = _hold_work.operation AND x.kind = ANY ('{start,rows}')
+                   AND x.state IN ('ready', 'lost') AND NOT x.held FOR UPDATE SKIP LOCKED) l
+         WHERE w.operation = _hold_work.operation AND w.row_number = l.row_number AND w.step_index = l.step_index;
+        SELECT x.row_number, x.step_index INTO claimed FROM pawl_bulk.work x
+         WHERE x.operation = _hold_work.operation AND x.kind = ANY ('{start,rows}') AND x.state IN ('ready', 'lost')
+           AND NOT x.held ORDER BY x.row_number, x.step_index LIMIT 1;
+        EXIT WHEN NOT FOUND;
+        PERFORM FROM pawl_bulk.work x
+         WHERE x.operation = _hold_work.operation AND x.row_number = claimed.row_number
+           AND x.step_index = claimed.step_index AND x.state IN ('ready', 'lost') FOR UPDATE;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._hold_work(uuid) IS 'internal: holds the work of a paused operation that has not begun';
+
 CREATE FUNCTION pawl_bulk._operation_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -151,9 +183,7 @@ BEGIN
         INSERT INTO pawl_bulk.events (operation, type, message)
         VALUES (NEW.operation, CASE WHEN NEW.paused_at IS NULL THEN 'Resumed' ELSE 'Paused' END, NEW.paused_by);
         IF NEW.paused_at IS NOT NULL THEN
-            UPDATE pawl_bulk.work w SET held = true, held_due = w.due, due = 'infinity'
-             WHERE w.operation = NEW.operation AND w.kind = ANY ('{start,rows}') AND w.state IN ('ready', 'lost')
-                 AND NOT w.held;
+            PERFORM pawl_bulk._hold_work(NEW.operation);
         END IF;
     END IF;
     -- work that has not begun is held while its operation is paused, and until a retry is picked up
