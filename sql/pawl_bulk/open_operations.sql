@@ -166,8 +166,9 @@ BEGIN
     IF opened = 0 THEN
         RETURN 0;
     END IF;
-    -- ON CONFLICT costs a third more, so only where records were made by hand
-    IF EXISTS (SELECT FROM pawl_bulk.records r
+    -- ON CONFLICT costs a third more, so only where records were made by hand, or an old snapshot may miss some (40001)
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable')
+        OR EXISTS (SELECT FROM pawl_bulk.records r
             WHERE r.operation = o.operation AND r.row_number > o.opened_through AND r.row_number <= through) THEN
         INSERT INTO pawl_bulk.records (operation, row_number, step_index)
         SELECT v.operation, v.row_number, 0 FROM pawl_bulk.validations v

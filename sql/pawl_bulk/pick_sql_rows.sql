@@ -142,8 +142,9 @@ BEGIN
      WHERE v.operation = _begin_block.operation AND v.row_number BETWEEN first_row AND last_row
      ORDER BY v.row_number OFFSET batch - 1 LIMIT 1;
     through := coalesce(through, last_row);
-    -- ON CONFLICT costs a third more, so only if another session inserted before
-    IF EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = _begin_block.operation
+    -- ON CONFLICT costs a third more, so only if others inserted before, or an old snapshot may miss some (40001)
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable')
+        OR EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = _begin_block.operation
             AND r.row_number BETWEEN first_row AND through AND r.step_index = 0) THEN
         INSERT INTO pawl_bulk.records (operation, row_number, step_index)
         SELECT v.operation, v.row_number, 0 FROM pawl_bulk.validations v
