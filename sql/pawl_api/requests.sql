@@ -140,6 +140,7 @@ AS $function$
 DECLARE
     removed bigint;
 BEGIN
+    PERFORM pawl.check_batch(batch, 100000);
     DELETE FROM pawl_api.answers a WHERE (a.token, a.key) IN (
         SELECT x.token, x.key FROM pawl_api.answers x WHERE x.at < clock_timestamp() - older_than
         ORDER BY x.at LIMIT batch FOR UPDATE SKIP LOCKED);
@@ -149,5 +150,6 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_api.prune_answers(interval, integer) IS
 'Deletes old idempotency keys and returns how many. A duty of pawld.
-older_than: default 1 day. batch: how many at most; default 1000.
-Errors: none. Privileges: pawl_admin, pawl_operator. Example: SELECT pawl_api.prune_answers(''1 day'')';
+older_than: default 1 day. batch: how many at most, 1 to 100000; default 1000.
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator.
+Example: SELECT pawl_api.prune_answers(''1 day'')';

@@ -164,6 +164,11 @@ DECLARE
     changed bigint := 0;
     written bigint;
 BEGIN
+    IF EXISTS (SELECT FROM jsonb_array_elements(CASE jsonb_typeof(tokens) WHEN 'array' THEN tokens ELSE '[0]' END) e
+            WHERE jsonb_typeof(e) <> 'object') THEN
+        PERFORM pawl.raise('22023', 'tokens must be a JSON array of objects', NULL,
+            'select jsonb_agg(t) from pawl_api.tokens t');
+    END IF;
     FOR given IN SELECT x.* FROM jsonb_populate_recordset(NULL::pawl_api.tokens, tokens) x ORDER BY x.token LOOP
         IF given.revoked_at IS NULL THEN
             PERFORM pawl_api._token_role(given.role, given.person, given.scopes);
@@ -188,6 +193,6 @@ COMMENT ON FUNCTION pawl_api.accept_tokens(jsonb) IS
 'Accepts tokens and certificates of another database, with their revocations, so that they are valid in both; returns
 how many were new or have changed. What is revoked here stays revoked. pawl databases tokens calls it.
 tokens: an array of rows of pawl_api.tokens as objects.
-Errors: 42704 no such role; 42501 a superuser, or pawl_authenticator is not a member of the role; 22023 invalid person
-or scopes; 23505 another token has this id. Privileges: pawl_admin.
+Errors: 42704 no such role; 42501 a superuser, or pawl_authenticator is not a member of the role; 22023 not an array of
+objects, invalid person or scopes; 23505 another token has this id. Privileges: pawl_admin.
 Example: SELECT pawl_api.accept_tokens(''[]'')';

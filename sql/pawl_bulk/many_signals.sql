@@ -113,11 +113,21 @@ BEGIN
         PERFORM pawl.raise('22023', 'signals must be a JSON array', NULL,
             '[{"key", "result": "complete", "message", "payload", "attempt"}]');
     END IF;
-    SELECT array_agg(x.key) AS keys, array_agg(coalesce(x.result, 'complete')) AS results,
-        array_agg(x.message) AS messages, array_agg(x.payload) AS payloads,
-           array_agg(x.attempt) AS attempts
-      INTO given FROM jsonb_to_recordset(signal_many.signals) x(key text, result text, message text, payload jsonb,
-          attempt integer);
+    BEGIN
+        SELECT array_agg(x.key) AS keys, array_agg(coalesce(x.result, 'complete')) AS results,
+            array_agg(x.message) AS messages, array_agg(x.payload) AS payloads, array_agg(x.attempt) AS attempts
+          INTO given FROM jsonb_to_recordset(signal_many.signals) x(key text, result text, message text, payload jsonb,
+              attempt integer);
+    EXCEPTION WHEN data_exception THEN
+        -- looked for only here: most signals are fine
+        PERFORM pawl.raise('22023', 'a signal must be an object, and its attempt an integer', (
+            SELECT format('Element %s is %s.', x.n, left(x.e::text, 200))
+              FROM jsonb_array_elements(signal_many.signals) WITH ORDINALITY x(e, n)
+             WHERE jsonb_typeof(x.e) <> 'object' OR x.e ->> 'attempt' IS NOT NULL
+               AND (pawl_bulk._bigint(x.e ->> 'attempt') BETWEEN -2147483648 AND 2147483647) IS NOT TRUE
+             ORDER BY x.n LIMIT 1),
+            '[{"key", "result": "complete", "message", "payload", "attempt"}]');
+    END;
     IF given.keys IS NULL THEN
         RETURN;
     ELSIF array_position(given.keys, NULL) IS NOT NULL OR NOT given.results <@ '{complete,fail}' THEN
@@ -162,7 +172,8 @@ COMMENT ON FUNCTION pawl_bulk.signal_many(uuid, jsonb) IS
 'Sends signals to an operation and returns the answer to each, in order, as pawl_bulk.signal; the first signal of a
 key counts.
 operation: its id. signals: [{"key", "result": "complete" or "fail", "message", "payload", "attempt"}].
-Returns key and answer. Errors: P0002 no such operation; 22023 not an array, no key, or an unknown result.
+Returns key and answer. Errors: P0002 no such operation; 22023 not an array of objects, no key, an unknown result, or
+an attempt that is no integer.
 Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT * FROM pawl_bulk.signal_many(''01890000-0000-7000-8000-000000000001'',
 ''[{"key": "carrier-1", "result": "complete"}]'')';

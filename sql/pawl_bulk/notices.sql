@@ -203,13 +203,18 @@ BEGIN
     ELSIF coalesce(report_notices.worker, '') = '' THEN
         PERFORM pawl.raise('PW004', 'reports require a processor');
     END IF;
+    SELECT x.n, x.e INTO said FROM jsonb_array_elements(results) WITH ORDINALITY x(e, n)
+     WHERE (pawl_bulk._uuid(x.e ->> 'operation') IS NOT NULL AND pawl_bulk._uuid(x.e ->> 'notice') IS NOT NULL
+            AND coalesce(x.e ->> 'token', '0') ~ '^-?[0-9]{1,18}$' AND x.e ->> 'result' IN ('ok', 'fail')) IS NOT TRUE
+     ORDER BY x.n LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl.raise('22023', 'a result must have operation, notice, token and result',
+            format('Element %s is %s.', said.n, left(said.e::text, 200)),
+            '[{"operation", "notice", "token", "result": "ok" or "fail", "message"}]');
+    END IF;
     FOR said IN SELECT *
         FROM jsonb_to_recordset(results) y(operation uuid, notice uuid, token bigint, result text, message text)
         ORDER BY y.operation, y.notice LOOP
-        IF (said.operation IS NOT NULL AND said.notice IS NOT NULL AND said.result IN ('ok', 'fail')) IS NOT TRUE THEN
-            PERFORM pawl.raise('22023', 'a result must have operation, notice, token and result',
-                'Result must be ok or fail.');
-        END IF;
         operation := said.operation;
         notice := said.notice;
         problem := NULL;

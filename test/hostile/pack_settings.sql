@@ -6,6 +6,7 @@ select no_plan();
 create extension if not exists pawl_dag;
 create extension if not exists pawl_bulk;
 create extension if not exists pawl_saga;
+create extension if not exists pawl_api;
 create function said(statement text) returns text language plpgsql as $$
 declare state text; said text; detail text; hint text;
 begin
@@ -28,7 +29,8 @@ select p.oid, p.prokind, n.nspname, p.proname, a.name, a.position, p.pronargs, p
           from unnest(coalesce(p.proargnames, '{}'), coalesce(p.proallargtypes, p.proargtypes::oid[]::oid[]))
               with ordinality o(name, type, position)
          where o.position <= p.pronargs and o.position <= p.pronargs - p.pronargdefaults and o.name <> a.name) as others
-  from pg_proc p join pg_namespace n on n.oid = p.pronamespace and n.nspname in ('pawl_dag', 'pawl_bulk', 'pawl_saga')
+  from pg_proc p join pg_namespace n on n.oid = p.pronamespace and n.nspname in ('pawl_dag', 'pawl_bulk', 'pawl_saga',
+      'pawl_api')
  cross join lateral unnest(p.proargnames) with ordinality a(name, position)
  where p.proname !~ '^_' and coalesce(p.proargmodes[a.position], 'i') in ('i', 'b')
      and a.name in ('batch', 'lease', 'keep', 'orchestrate');
@@ -58,6 +60,31 @@ select is((select string_agg(statement || ': ' || s, E'\n') from unnest(array[
         $$select pawl_saga.progress(pawl.uuid_v7(), 1, 1, 'NaN')$$]) statement, said(statement) s
             where s !~ '^22023\|[^|]*(rows|format|idempotency_key|file_name|created_by|priority|progress)[^|]*\|.+'
                 or s ~ 'violates'), null, 'values of other arguments');
+-- Lists of objects: what is none, or has an element that is none, or a field of another type.
+select pawl_bulk.define('{"name": "waits", "handler": "h"}') is not null as ok;
+select operation as o from pawl_bulk.submit('waits', rows => '[{}]') \gset
+select is((select string_agg(format(call, list) || ': ' || s, E'\n') from unnest(array[
+        'pawl_bulk.report_notices(%L, ''w'')', 'pawl_api.accept_tokens(%L)',
+        'pawl_bulk.signal_many(''' || :'o' || ''', %L)']) call,
+    unnest('{"{}","[[]]","[1]","[null]","[\"x\"]","[[{}]]","[{}, 1]"}'::text[]) list,
+    said(format('select * from ' || call, list)) s
+    where s !~ '^22023\|(tokens|signals|results|a signal|a result) must [^|]+\|.+'), null,
+    'lists of objects that are none');
+select is(said(format('select pawl_bulk.signal_many(%L, %L)', :'o', list)),
+    '22023|a signal must be an object, and its attempt an integer|Element 2 is ' || element || '.|'
+    '[{"key", "result": "complete", "message", "payload", "attempt"}]', 'a signal that is wrong: ' || element)
+    from unnest('{"{\"key\": \"k\", \"attempt\": \"soon\"}","{\"key\": \"k\", \"attempt\": 2147483648}","[]"}'::text[])
+    element, format('[{"key": "k", "attempt": 2147483647}, %s]', element) list;
+select is(said(format('select pawl_bulk.report_notices(%L, ''w'')', jsonb_build_array(good, good || bad))),
+    format('22023|a result must have operation, notice, token and result|Element 2 is %s.|[{"operation", "notice", '
+    '"token", "result": "ok" or "fail", "message"}]', left((good || bad)::text, 200)),
+    'a result that is wrong: ' || bad::text)
+    from unnest(array['{"operation": "x"}', '{"notice": 1}', '{"token": "first"}', '{"token": 1e30}',
+        '{"result": "perhaps"}']::jsonb[]) bad, (select jsonb_build_object('operation', :'o', 'notice', :'o',
+        'token', 1, 'result', 'ok') as good) g;
+select is((select string_agg(concat_ws(' ', ok, problem), ', ') from pawl_bulk.report_notices(jsonb_build_array(
+    jsonb_build_object('operation', :'o', 'notice', :'o', 'result', 'ok')), 'w')),
+    'f PW005: the lease is lost, or the notice is already done', 'a result without a token counts for no claim');
 -- Numbers of a flow's definition.
 select is((select string_agg(k || ' ' || v || ': ' || s, E'\n')
              from unnest('{max_losses,timeout_seconds,revert_timeout_seconds,wait_seconds,priority}'::text[]) k,
