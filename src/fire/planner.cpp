@@ -21,6 +21,7 @@ extern "C" {
 #include "nodes/pathnodes.h"
 #include "optimizer/cost.h"
 #include "optimizer/plancat.h"
+#include "optimizer/planner.h"
 #include "utils/array.h"
 #include "utils/fmgroids.h"
 #include "utils/hsearch.h"
@@ -35,14 +36,13 @@ namespace pawl {
 namespace {
 
 // The planner would at times rather walk the primary key, because what equals a constant needs no order, and read all
-// of the table that lies behind a row. Null: no kept statement is planned.
-const Binding* chosen = nullptr;
-Order chosen_order = Order::of_index;
-Oid chosen_index = InvalidOid;  // of the key
+// of the table that lies behind a row.
+KeptStatement chosen = {};
 
 get_relation_info_hook_type next_relation_info = nullptr;
 get_relation_stats_hook_type next_relation_statistics = nullptr;
 get_index_stats_hook_type next_index_statistics = nullptr;
+planner_hook_type next_planner = nullptr;
 
 struct Columns {
     AttrNumber numbers[INDEX_MAX_KEYS];
@@ -60,18 +60,18 @@ struct Columns {
 
 // The columns of the index for the order, in a table of the tree. A column that comes twice counts at its first place.
 Columns columns_in(Oid relation) {
-    const Managed* managed = chosen->managed;  // only a binding without managed columns has none
+    const Managed* managed = chosen.binding->managed;  // only a binding without managed columns has none
     Columns columns = {};
-    if (chosen_order == Order::of_leases) {
+    if (chosen.order == Order::of_leases) {
         columns.add(relation, NameStr(managed->owner.name));
         if (managed->lease.kept()) columns.add(relation, NameStr(managed->lease.name));
         return columns;
     }
-    if (chosen_order == Order::of_timers) columns.add(relation, NameStr(managed->due.name));
-    if (chosen_order == Order::of_claims && managed->queue.kept()) columns.add(relation, NameStr(managed->queue.name));
-    for (int i = 0; chosen_order == Order::of_claims && i < managed->claim_columns.n; ++i)
+    if (chosen.order == Order::of_timers) columns.add(relation, NameStr(managed->due.name));
+    if (chosen.order == Order::of_claims && managed->queue.kept()) columns.add(relation, NameStr(managed->queue.name));
+    for (int i = 0; chosen.order == Order::of_claims && i < managed->claim_columns.n; ++i)
         columns.add(relation, managed->claim_columns.items[i]);
-    for (int i = 0; i < chosen->nkeys; ++i) columns.add(relation, NameStr(chosen->keys[i].name));
+    for (int i = 0; i < chosen.binding->nkeys; ++i) columns.add(relation, NameStr(chosen.binding->keys[i].name));
     return columns;
 }
 
@@ -169,16 +169,17 @@ bool looks_up_keys() {
 
 // Plans are kept while tables grow, and a plan that was made for a small one would walk all of it for a few rows.
 bool is_planned_as_large(Oid relation) {
-    return chosen != nullptr || (executor_level > 0 && looks_up_keys() && is_of_pack(relation) && was_small(relation));
+    return chosen.binding != nullptr ||
+           (executor_level > 0 && looks_up_keys() && is_of_pack(relation) && was_small(relation));
 }
 
 // A partial index counts as one of few rows. Parallel workers cost milliseconds, and tables of packs may be small.
 void enlarge(RelOptInfo* info) {
-    const double rows = chosen != nullptr ? 1e7 : 1e5;
-    const BlockNumber pages = chosen != nullptr ? 200000 : 1000;
+    const double rows = chosen.binding != nullptr ? 1e7 : 1e5;
+    const BlockNumber pages = chosen.binding != nullptr ? 200000 : 1000;
     info->tuples = Max(info->tuples, rows);
     info->pages = Max(info->pages, pages);
-    if (chosen == nullptr) info->rel_parallel_workers = 0;
+    if (chosen.binding == nullptr) info->rel_parallel_workers = 0;
     ListCell* cell;
     foreach (cell, info->indexlist) {
         auto* index = lfirst_node(IndexOptInfo, cell);
@@ -191,17 +192,17 @@ void enlarge(RelOptInfo* info) {
 void relation_info(PlannerInfo* root, Oid relation, bool is_parent, RelOptInfo* info) {
     if (next_relation_info != nullptr) next_relation_info(root, relation, is_parent, info);
     if (is_planned_as_large(relation)) enlarge(info);
-    if (chosen == nullptr || chosen_order == Order::of_index || chosen_order == Order::sorted ||
-        info->indexlist == NIL || relation == chosen->locked_after)
+    if (chosen.binding == nullptr || chosen.order == Order::of_index || chosen.order == Order::sorted ||
+        info->indexlist == NIL || relation == chosen.binding->locked_after)
         return;
-    const bool of_keys = chosen_order == Order::of_keys;
+    const bool of_keys = chosen.order == Order::of_keys;
     const Columns columns = of_keys ? Columns() : columns_in(relation);
     if (columns.missing) return;
     List* ours = NIL;
     ListCell* cell;
     foreach (cell, info->indexlist) {
         auto* index = lfirst_node(IndexOptInfo, cell);
-        if (of_keys ? index->indexoid == chosen_index : fits(index, columns)) ours = lappend(ours, index);
+        if (of_keys ? index->indexoid == chosen.key_index : fits(index, columns)) ours = lappend(ours, index);
     }
     if (ours != NIL) info->indexlist = ours;
 }
@@ -257,7 +258,7 @@ struct Known {
 bool relation_statistics(PlannerInfo* root, RangeTblEntry* entry, AttrNumber column, VariableStatData* found) {
     if (entry->rtekind != RTE_RELATION || !is_planned_as_large(entry->relid))
         return next_relation_statistics != nullptr && next_relation_statistics(root, entry, column, found);
-    if (chosen != nullptr || column <= 0) return true;
+    if (chosen.binding != nullptr || column <= 0) return true;
     HeapTuple tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(entry->relid), Int16GetDatum(column));
     if (!HeapTupleIsValid(tuple)) return true;
     const FormData_pg_attribute attribute = *reinterpret_cast<Form_pg_attribute>(GETSTRUCT(tuple));
@@ -272,8 +273,39 @@ bool relation_statistics(PlannerInfo* root, RangeTblEntry* entry, AttrNumber col
 }
 
 bool index_statistics(PlannerInfo* root, Oid index, AttrNumber column, VariableStatData* found) {
-    if (chosen != nullptr) return true;
+    if (chosen.binding != nullptr) return true;
     return next_index_statistics != nullptr && next_index_statistics(root, index, column, found);
+}
+
+PlannedStmt* plan_further(Query* query, const char* text, int options, ParamListInfo parameters) {
+    return next_planner != nullptr ? next_planner(query, text, options, parameters)
+                                   : standard_planner(query, text, options, parameters);
+}
+
+// To estimate, the planner calls stable functions, such as those of policies. Their statements are planned as usual,
+// because their plans are kept too.
+PlannedStmt* plan_for_estimate(Query* query, const char* text, int options, ParamListInfo parameters) {
+    const KeptStatement outer = chosen;
+    const int level = NewGUCNestLevel();
+    undo_plan_settings(outer.settings);
+    PlannedStmt* volatile made = nullptr;
+    chosen = {};
+    PG_TRY();
+    { made = plan_further(query, text, options, parameters); }
+    PG_FINALLY();
+    { chosen = outer; }
+    PG_END_TRY();
+    AtEOXact_GUC(true, level);
+    return made;
+}
+
+PlannedStmt* plan_query(Query* query, const char* text, int options, ParamListInfo parameters) {
+    if (chosen.binding == nullptr) return plan_further(query, text, options, parameters);
+    if (chosen.in_planner) return plan_for_estimate(query, text, options, parameters);
+    chosen.in_planner = true;
+    PlannedStmt* made = plan_further(query, text, options, parameters);
+    chosen.in_planner = false;
+    return made;
 }
 
 }  // namespace
@@ -296,14 +328,16 @@ Oid find_key_index(const Binding& binding) {
     return found;
 }
 
-void begin_planning(const Binding& binding, Order order, Oid key_index) noexcept {
-    chosen = &binding;
-    chosen_order = order;
-    chosen_index = key_index;
+KeptStatement begin_planning(const Binding& binding, Order order, Oid key_index, int level) {
+    const KeptStatement outer = chosen;
+    undo_plan_settings(outer.settings);
+    const PlanSettings settings = apply_plan_settings(level, order == Order::sorted || order == Order::of_keys);
+    chosen = {&binding, order, key_index, settings, false};
+    return outer;
 }
 
-void end_planning() noexcept {
-    chosen = nullptr;
+void end_planning(const KeptStatement& outer) noexcept {
+    chosen = outer;
 }
 
 void register_planner_hooks() {
@@ -313,6 +347,8 @@ void register_planner_hooks() {
     get_relation_stats_hook = relation_statistics;
     next_index_statistics = get_index_stats_hook;
     get_index_stats_hook = index_statistics;
+    next_planner = planner_hook;
+    planner_hook = plan_query;
 }
 
 }  // namespace pawl

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "catalog/member_cache.hpp"
+#include "fire/plan_settings.hpp"
 
 namespace pawl {
 
@@ -21,10 +22,20 @@ enum class Order { of_index, of_claims, of_timers, of_leases, sorted, of_keys, p
 // PostgreSQL plans better.
 Oid find_key_index(const Binding& binding);
 
+// The kept statement that is being planned.
+struct KeptStatement {
+    const Binding* binding;  // null: there is none
+    Order order;
+    Oid key_index;
+    PlanSettings settings;
+    bool in_planner;  // what else the planner is called for meanwhile is not the statement
+};
+
 // From here to end_planning, which must be reached after an error too, plans are made for a kept statement on the
-// binding's table. key_index: what find_key_index found, for Order::of_keys.
-void begin_planning(const Binding& binding, Order order, Oid key_index) noexcept;
-void end_planning() noexcept;
+// binding's table, with settings until the current level of them ends. key_index: what find_key_index found, for
+// Order::of_keys. Returns what end_planning wants: the statement whose planning called a function that runs this one.
+KeptStatement begin_planning(const Binding& binding, Order order, Oid key_index, int level);
+void end_planning(const KeptStatement& outer) noexcept;
 
 // Called once, when the library is loaded.
 void register_planner_hooks();

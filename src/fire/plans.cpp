@@ -76,33 +76,18 @@ int64 pages_touched() {
     return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read;
 }
 
-void plan(KeptPlan* kept, const Binding& binding) {
-    begin_planning(binding, kept->order, kept->key_index);
+// The settings apply to the planning only, not to what triggers plan while the statement runs.
+void plan_by_index(KeptPlan* kept, const Binding& binding) {
+    const int level = NewGUCNestLevel();
+    const KeptStatement outer = begin_planning(binding, kept->order, kept->key_index, level);
     PG_TRY();
     {
         CachedPlan* made = SPI_plan_get_cached_plan(kept->plan);
         if (made != nullptr) ReleaseCachedPlan(made, CurrentResourceOwner);
     }
     PG_FINALLY();
-    { end_planning(); }
+    { end_planning(outer); }
     PG_END_TRY();
-}
-
-void set(const char* name, bool on) {
-    set_config_option(name, on ? "on" : "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-}
-
-// The settings apply to the planning only, not to what triggers plan while the statement runs. Those of the session, or
-// of a function that called this, do not count.
-void plan_by_index(KeptPlan* kept, const Binding& binding) {
-    static constexpr const char* off[] = {
-        "enable_seqscan",   "enable_bitmapscan", "enable_incremental_sort", "enable_hashjoin",
-        "enable_mergejoin", "enable_material",   "enable_memoize",          "jit"};
-    const int level = NewGUCNestLevel();
-    for (const char* name : off) set(name, false);
-    for (const char* name : {"enable_indexscan", "enable_nestloop"}) set(name, true);
-    set("enable_sort", kept->order == Order::sorted || kept->order == Order::of_keys);
-    plan(kept, binding);
     AtEOXact_GUC(true, level);
     kept->planned = true;
 }
