@@ -1,30 +1,21 @@
 // May ereport; owns nothing. See planner.hpp.
 #include "fire/planner.hpp"
 
-#include "session/context.hpp"
+#include "fire/pack_tables.hpp"
 
 extern "C" {
-#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
-#include "catalog/dependency.h"
-#include "catalog/indexing.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_depend.h"
-#include "catalog/pg_extension.h"
 #include "catalog/pg_statistic.h"
 #include "catalog/pg_type_d.h"
 #include "commands/defrem.h"
-#include "commands/extension.h"
-#include "miscadmin.h"
 #include "nodes/pathnodes.h"
 #include "optimizer/cost.h"
 #include "optimizer/plancat.h"
 #include "optimizer/planner.h"
 #include "utils/array.h"
-#include "utils/fmgroids.h"
-#include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/selfuncs.h"
 #include "utils/syscache.h"
@@ -103,74 +94,9 @@ bool is_of_key(Relation index, Relation table, const Binding& binding) {
     return true;
 }
 
-bool is_required_by(Oid pawl, Oid extension) {
-    ScanKeyData keys[2];
-    ScanKeyInit(&keys[0], Anum_pg_depend_classid, BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(ExtensionRelationId));
-    ScanKeyInit(&keys[1], Anum_pg_depend_objid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(extension));
-    Relation dependencies = table_open(DependRelationId, AccessShareLock);
-    SysScanDesc scan = systable_beginscan(dependencies, DependDependerIndexId, true, nullptr, 2, keys);
-    bool required = false;
-    for (HeapTuple tuple = systable_getnext(scan); HeapTupleIsValid(tuple); tuple = systable_getnext(scan)) {
-        const auto* dependency = reinterpret_cast<Form_pg_depend>(GETSTRUCT(tuple));
-        required |= dependency->refclassid == ExtensionRelationId && dependency->refobjid == pawl;
-    }
-    systable_endscan(scan);
-    table_close(dependencies, AccessShareLock);
-    return required;
-}
-
-bool belongs_to_pack(Oid relation) {
-    const Oid extension = getExtensionOfObject(RelationRelationId, relation);
-    if (!OidIsValid(extension)) return false;
-    const Oid pawl = get_extension_oid("pawl", true);
-    return OidIsValid(pawl) && is_required_by(pawl, extension);
-}
-
-struct Answer {
-    Oid relation;
-    bool of_pack;
-};
-
-// The planner asks for each column of each condition. An answer that is out of date is still a plan that works.
-bool is_of_pack(Oid relation) {
-    if (relation < FirstNormalObjectId) return false;
-    static HTAB* answers = nullptr;
-    if (answers == nullptr) {
-        HASHCTL control = {};
-        control.keysize = sizeof(Oid);
-        control.entrysize = sizeof(Answer);
-        answers = hash_create("pawl tables of packs", 128, &control, HASH_ELEM | HASH_BLOBS);
-    }
-    const auto* known = static_cast<const Answer*>(hash_search(answers, &relation, HASH_FIND, nullptr));
-    if (known != nullptr) return known->of_pack;
-    const bool of_pack = belongs_to_pack(relation);
-    static_cast<Answer*>(hash_search(answers, &relation, HASH_ENTER, nullptr))->of_pack = of_pack;
-    return of_pack;
-}
-
-// At the last ANALYZE or VACUUM, if there was one.
-bool was_small(Oid relation) {
-    constexpr float4 rows = 10000;
-    HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
-    if (!HeapTupleIsValid(tuple)) return false;
-    const bool small = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->reltuples < rows;
-    ReleaseSysCache(tuple);
-    return small;
-}
-
-// Functions of packs that look rows up by key say so by the setting. Only checks of foreign keys have the flag.
-bool looks_up_keys() {
-    Oid role;
-    int context;
-    GetUserIdAndSecContext(&role, &context);
-    return !enable_seqscan || (context & SECURITY_NOFORCE_RLS) != 0;
-}
-
 // Plans are kept while tables grow, and a plan that was made for a small one would walk all of it for a few rows.
-bool is_planned_as_large(Oid relation) {
-    return chosen.binding != nullptr ||
-           (executor_level > 0 && looks_up_keys() && is_of_pack(relation) && was_small(relation));
+bool is_planned_as_large(const PlannerInfo* root, Oid relation) {
+    return chosen.binding != nullptr || looks_up_keys_of_pack(root, relation);
 }
 
 // A partial index counts as one of few rows. Parallel workers cost milliseconds, and tables of packs may be small.
@@ -191,7 +117,7 @@ void enlarge(RelOptInfo* info) {
 
 void relation_info(PlannerInfo* root, Oid relation, bool is_parent, RelOptInfo* info) {
     if (next_relation_info != nullptr) next_relation_info(root, relation, is_parent, info);
-    if (is_planned_as_large(relation)) enlarge(info);
+    if (is_planned_as_large(root, relation)) enlarge(info);
     if (chosen.binding == nullptr || chosen.order == Order::of_index || chosen.order == Order::sorted ||
         info->indexlist == NIL || relation == chosen.binding->locked_after)
         return;
@@ -256,7 +182,7 @@ struct Known {
 };
 
 bool relation_statistics(PlannerInfo* root, RangeTblEntry* entry, AttrNumber column, VariableStatData* found) {
-    if (entry->rtekind != RTE_RELATION || !is_planned_as_large(entry->relid))
+    if (entry->rtekind != RTE_RELATION || !is_planned_as_large(root, entry->relid))
         return next_relation_statistics != nullptr && next_relation_statistics(root, entry, column, found);
     if (chosen.binding != nullptr || column <= 0) return true;
     HeapTuple tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(entry->relid), Int16GetDatum(column));

@@ -2,10 +2,11 @@
 // after their plans were made.
 //
 // Statements that pawl keeps are planned as for large tables of which only the unique indexes are known, and read the
-// table of a binding by one index. Functions of packs that look rows up by key have enable_seqscan = off: their
+// table of a binding by one index. Functions of packs that look rows up by key have SET enable_seqscan = off: their
 // statements, and checks of foreign keys, on tables of extensions that require pawl are planned as for tables that are
 // not small, and by any index, until a table has statistics of many rows. Their plans are kept too, and PostgreSQL
-// would replace them only after the next ANALYZE. All other statements are planned as usual.
+// would replace them only after the next ANALYZE. All other statements are planned as usual, also those in between that
+// read a user's table.
 #pragma once
 
 #include "catalog/member_cache.hpp"

@@ -59,6 +59,27 @@ begin return query explain select count(*) from pawl_saga.tasks; end $$;
 create function key_plan() returns setof text language plpgsql set enable_seqscan = off as $$
 begin return query explain select name from pawl_dag.steps where task_uuid = '01890000-0000-7000-8000-000000000001';
 end $$;
+create table copied (task_uuid uuid references pawl_dag.tasks);
+create function joined_plan() returns setof text language plpgsql set enable_seqscan = off as $$
+begin return query explain select count(*) from pawl_saga.tasks where exists (select from public.own); end $$;
+create function own_and_pack_plan() returns setof text language plpgsql set enable_seqscan = off as $$
+begin return query explain select count(*) from pawl_saga.tasks, public.own; end $$;
+create function inner_plan() returns setof text language plpgsql set enable_seqscan = off as $$
+begin return query explain select t.count from public.own, (select count(*) from pawl_saga.tasks) t; end $$;
+create function server_plan() returns setof text language plpgsql set enable_seqscan = off as $$
+begin return query explain select count(*) from pg_am; end $$;
+create function reset_plan() returns setof text language plpgsql set enable_seqscan = on as $$
+begin return query explain select count(*) from pawl_saga.tasks; end $$;
+create function plan_as_text() returns text language plpgsql set enable_seqscan = off as $$
+declare
+    line text;
+    lines text;
+begin
+    for line in execute 'explain select count(*) from pawl_saga.tasks' loop
+        lines := concat(lines, line);
+    end loop;
+    return lines;
+end $$;
 call everything();
 :buried \g /dev/null
 :work \g /dev/null
@@ -79,6 +100,8 @@ call everything();
 :saga_suspend \g /dev/null
 :cancel \g /dev/null
 select pawl_saga.run_sql_tasks(2) \g /dev/null
+select format('copy copied from program %L', 'for i in 1 2 3 4 5 6; do echo ' || task_uuid || '; done')
+  from pawl_dag.tasks limit 1 \gexec
 select count(pawl_dag.start_task('line')), count(pawl_saga.start('two')), count(pawl_saga.start('sql'))
   from generate_series(1, 1000) \g /dev/null
 
@@ -96,6 +119,8 @@ select cmp_ok(reads('pawl_saga', replace(:'saga_suspend', 'limit 1', 'order by f
 select cmp_ok(reads('pawl_saga', 'select pawl_saga.run_sql_tasks(2)'), '<', 300::bigint, 'tasks by SQL functions');
 select cmp_ok(reads('pawl_dag', :'cancel'), '<', 300::bigint, 'a task that is cancelled');
 select cmp_ok(reads('pawl_dag', :'buried'), '<', 300::bigint, 'a foreign key that is checked');
+select cmp_ok(reads('pawl_dag', 'insert into copied select task_uuid from copied limit 1'), '<', 300::bigint,
+    'one whose first rows were copied');
 commit;
 
 select matches(array(select own_plan())::text, 'rows=3 ', 'a function''s statement on a user''s table: by statistics');
@@ -124,8 +149,20 @@ do $$ declare line text; begin
         perform set_config('test.plan', concat(current_setting('test.plan', true), line), false);
     end loop;
 end $$;
+select doesnt_match(array(select report_plan())::text, 'rows=100000 ', 'nor if its session has it');
 reset enable_seqscan;
 select doesnt_match(current_setting('test.plan'), 'rows=100000 ', 'nor in a statement of a client');
+do $$ declare plan text; begin
+    plan := plan_as_text();
+    perform set_config('test.plan', plan, false);
+end $$;
+select matches(current_setting('test.plan'), 'rows=100000 ', 'but in a function that no statement calls');
+select doesnt_match(array(select own_and_pack_plan())::text, 'rows=100000 ',
+    'a statement that reads a user''s table, too: by statistics');
+select doesnt_match(array(select inner_plan())::text, 'rows=100000 ', 'also in its inner queries');
+select doesnt_match(array(select server_plan())::text, 'rows=100000 ', 'and one on tables of the server');
+select doesnt_match(array(select reset_plan())::text, 'rows=100000 ', 'and one in a function with the reverse setting');
+select matches(array(select joined_plan())::text, 'rows=100000 ', 'not one that has it in another query');
 update pg_class set reltuples = 10000, relpages = pg_relation_size(oid) / current_setting('block_size')::integer
  where oid = 'pawl_saga.tasks'::regclass;
 select matches(array(select pack_plan())::text, 'rows=10000 ', 'one that was not is planned by its statistics');
