@@ -68,7 +68,9 @@ begin
         update pawl_saga.flows f set state = stage.state where flow_uuid = made;
         update pawl_saga.flow_transitions_log set to_state = stage.state where flow_uuid = made and sort_key = 2;
         -- its atoms are as the end that it is led to says
-        if target in ('SUCCESS', 'FAILURE', 'REVERTED') then
+        if target = 'SUSPENDED' then
+            update pawl_saga.tasks t set due_at = 'infinity' where flow_uuid = made;
+        elsif target in ('SUCCESS', 'FAILURE', 'REVERTED') then
             update pawl_saga.tasks t set due_at = 'infinity',
                 state = case target when 'SUCCESS' then target when 'FAILURE' then 'FAILURE' else t.state end,
                    intention = case target when 'REVERTED' then 'REVERT' else 'EXECUTE' end where flow_uuid = made;
