@@ -14,6 +14,8 @@ COMMENT ON FUNCTION pawl_api._outcome(uuid, text, text, text, text) IS
 CREATE FUNCTION pawl_api._preview_tasks(tasks uuid[], action text) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     fired constant text := CASE action WHEN 'cancel' THEN 'Cancel' WHEN 'resolve' THEN 'ResolveManually'
@@ -74,6 +76,8 @@ COMMENT ON FUNCTION pawl_api._preview_bulk(record, text, text[]) IS
 CREATE FUNCTION pawl_api._preview_bulks(operations uuid[], action text) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     open constant text[] := ARRAY(SELECT t.from_state FROM pawl.transitions('pawl_bulk.operation') t

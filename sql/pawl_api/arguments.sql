@@ -8,6 +8,8 @@ COMMENT ON FUNCTION pawl_api._need(text) IS 'internal: rejects a route whose pac
 CREATE FUNCTION pawl_api._need_one(kind text, id uuid) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     is_there boolean;

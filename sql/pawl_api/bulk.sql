@@ -4,6 +4,8 @@
 CREATE FUNCTION pawl_api.list_bulks(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     page integer := pawl_api._limit(q);
@@ -12,8 +14,8 @@ DECLARE
     items jsonb;
 BEGIN
     SELECT x.* INTO found_ones FROM pawl_api._find_bulks(q, before, page) x;
-    SELECT jsonb_agg(to_jsonb(s) ORDER BY s.operation DESC) INTO items FROM unnest(found_ones.ids) f(id)
-      JOIN pawl_bulk.status s ON s.operation = f.id;
+    SELECT jsonb_agg(to_jsonb(s) ORDER BY s.operation DESC) INTO items FROM pawl_bulk.status s
+     WHERE s.operation = ANY (found_ones.ids);
     RETURN pawl_api._page(items, page, 'operation');
 END
 $function$;
@@ -28,6 +30,8 @@ Example: SELECT pawl_api.list_bulks(''{"status": "Running", "limit": "20"}'')';
 CREATE FUNCTION pawl_api.bulk_status(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     id uuid := pawl_api._uuid(q, 'id');
@@ -46,6 +50,8 @@ Example: SELECT pawl_api.bulk_status(''{"id": "01890000-0000-7000-8000-000000000
 CREATE FUNCTION pawl_api.get_bulk(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_column
 DECLARE
@@ -75,6 +81,8 @@ Example: SELECT pawl_api.get_bulk(''{"id": "01890000-0000-7000-8000-000000000001
 CREATE FUNCTION pawl_api.bulk_errors(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     id uuid := pawl_api._uuid(q, 'id');
@@ -114,6 +122,8 @@ Example: SELECT pawl_api.bulk_errors(''{"id": "01890000-0000-7000-8000-000000000
 CREATE FUNCTION pawl_api.bulk_error_summary(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     id uuid := pawl_api._uuid(q, 'id');
@@ -133,6 +143,8 @@ Example: SELECT pawl_api.bulk_error_summary(''{"id": "01890000-0000-7000-8000-00
 CREATE FUNCTION pawl_api._bulk_row(id uuid, first_row bigint, last_row bigint) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 BEGIN
     RETURN (SELECT jsonb_agg(jsonb_build_object('row_number', l.row_number, 'row_id', l.row_id, 'state', l.state,
@@ -154,6 +166,8 @@ CREATE FUNCTION pawl_api._find_rows(id uuid, f jsonb, after bigint, page integer
     OUT looked_until bigint)
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     enough constant timestamptz := pawl_api._look_until();
@@ -213,6 +227,8 @@ Example: SELECT pawl_api.bulk_rows(''{"id": "01890000-0000-7000-8000-00000000000
 CREATE FUNCTION pawl_api.bulk_row(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     id uuid := pawl_api._uuid(q, 'id');
@@ -242,6 +258,8 @@ Example: SELECT pawl_api.bulk_row(''{"id": "01890000-0000-7000-8000-000000000001
 CREATE FUNCTION pawl_api.bulk_waiting(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     id uuid := pawl_api._uuid(q, 'id');
@@ -295,6 +313,8 @@ Example: SELECT pawl_api.bulk_eligibility(''{"id": "01890000-0000-7000-8000-0000
 CREATE FUNCTION pawl_api.bulk_retries(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     id uuid := pawl_api._uuid(q, 'id');

@@ -52,6 +52,8 @@ Example: SELECT pawl_api.resume_bulk(''{"id": "01890000-0000-7000-8000-000000000
 CREATE FUNCTION pawl_api._signal_bulk(q jsonb, result text, body jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     id uuid := pawl_api._uuid(q, 'id');
@@ -184,6 +186,8 @@ COMMENT ON FUNCTION pawl_api._export_command(jsonb) IS 'internal: COPY ... TO ST
 CREATE FUNCTION pawl_api._file_command(q jsonb, OUT command text, OUT file_name text, OUT type text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     id uuid := pawl_api._uuid(q, 'id');

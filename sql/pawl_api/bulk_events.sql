@@ -19,6 +19,8 @@ COMMENT ON FUNCTION pawl_api._complete_until() IS 'internal: nothing that is com
 CREATE FUNCTION pawl_api._bulk_events(q jsonb, id uuid) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     page integer := CASE WHEN q ? 'limit' THEN pawl_api._limit(q) ELSE 100 END;

@@ -15,6 +15,8 @@ COMMENT ON FUNCTION pawl_api._row_outcome(bigint, text, text, text, text) IS
 CREATE FUNCTION pawl_api._preview_retry(operation uuid, numbers bigint[]) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -45,6 +47,8 @@ COMMENT ON FUNCTION pawl_api._preview_retry(uuid, bigint[]) IS
 CREATE FUNCTION pawl_api._preview_signals(operation uuid, numbers bigint[]) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 BEGIN

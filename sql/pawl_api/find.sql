@@ -41,6 +41,8 @@ CREATE FUNCTION pawl_api._find_tasks(f jsonb, before uuid, page integer, enough 
     OUT looked_until uuid)
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     searched constant text := pawl_api._search(f);
@@ -129,6 +131,8 @@ COMMENT ON FUNCTION pawl_api._find_letters(jsonb, uuid, integer, timestamptz) IS
 CREATE FUNCTION pawl_api._find_bulks(f jsonb, before uuid, page integer, OUT ids uuid[], OUT looked_until uuid)
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     states text[] := string_to_array(f ->> 'status', ',');

@@ -3,6 +3,8 @@
 CREATE FUNCTION pawl_api._flow(flow uuid) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 BEGIN
     RETURN (SELECT to_jsonb(f)
@@ -16,6 +18,8 @@ COMMENT ON FUNCTION pawl_api._flow(uuid) IS 'internal: a flow as lists show it';
 CREATE FUNCTION pawl_api.list_flows(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     step constant integer := 2000;
@@ -55,6 +59,8 @@ Example: SELECT pawl_api.list_flows(''{"state": "RUNNING"}'')';
 CREATE FUNCTION pawl_api.get_flow(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     flow uuid := pawl_api._uuid(q, 'flow');
@@ -82,6 +88,8 @@ Example: SELECT pawl_api.get_flow(''{"flow": "01890000-0000-7000-8000-0000000000
 CREATE FUNCTION pawl_api.flow_atoms(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     flow uuid := pawl_api._uuid(q, 'flow');
@@ -107,6 +115,8 @@ Example: SELECT pawl_api.flow_atoms(''{"flow": "01890000-0000-7000-8000-00000000
 CREATE FUNCTION pawl_api.flow_timeline(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     flow uuid := pawl_api._uuid(q, 'flow');
@@ -177,6 +187,8 @@ COMMENT ON FUNCTION pawl_api._operate_flow(jsonb, jsonb, text) IS 'internal: wha
 CREATE FUNCTION pawl_api.list_jobs(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     page integer := pawl_api._limit(q);
@@ -202,6 +214,8 @@ Example: SELECT pawl_api.list_jobs(''{"board": "default"}'')';
 CREATE FUNCTION pawl_api.get_job(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     job uuid := pawl_api._uuid(q, 'job');

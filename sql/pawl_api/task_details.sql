@@ -3,6 +3,8 @@
 CREATE FUNCTION pawl_api.get_step(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     task uuid := pawl_api._uuid(q, 'task');
@@ -34,6 +36,8 @@ Example: SELECT pawl_api.get_step(''{"task": "01890000-0000-7000-8000-0000000000
 CREATE FUNCTION pawl_api.list_steps(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     task uuid := pawl_api._uuid(q, 'task');
@@ -60,6 +64,8 @@ Example: SELECT pawl_api.list_steps(''{"task": "01890000-0000-7000-8000-00000000
 CREATE FUNCTION pawl_api.step_audit(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     task uuid := pawl_api._uuid(q, 'task');
@@ -88,6 +94,8 @@ pawl_api.step_audit(''{"task": "01890000-0000-7000-8000-000000000001", "step": '
 CREATE FUNCTION pawl_api.task_transitions(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     task uuid := pawl_api._uuid(q, 'task');

@@ -33,6 +33,8 @@ COMMENT ON FUNCTION pawl_api._steps() IS 'internal: the steps with their results
 CREATE FUNCTION pawl_api.list_tasks(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     enough constant timestamptz := pawl_api._look_until();
@@ -62,6 +64,8 @@ Example: SELECT pawl_api.list_tasks(''{"state": "error", "limit": "20"}'')';
 CREATE FUNCTION pawl_api.get_task(q jsonb) RETURNS json
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     task uuid := pawl_api._uuid(q, 'task');

@@ -70,6 +70,8 @@ COMMENT ON FUNCTION pawl_api._letter_error(jsonb) IS
 CREATE FUNCTION pawl_api._letter(d record) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 BEGIN
     RETURN jsonb_build_object('entry_uuid', d.entry_uuid, 'task_uuid', d.task_uuid,
@@ -85,6 +87,8 @@ COMMENT ON FUNCTION pawl_api._letter(record) IS 'internal: a dead letter as list
 CREATE FUNCTION pawl_api.list_dlq(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     enough constant timestamptz := pawl_api._look_until();
@@ -127,6 +131,8 @@ Example: SELECT pawl_api.list_dlq(''{"status": "pending"}'')';
 CREATE FUNCTION pawl_api.get_dlq(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     task uuid := pawl_api._uuid(q, 'task');

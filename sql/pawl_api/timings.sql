@@ -3,6 +3,8 @@
 CREATE FUNCTION pawl_api.task_timings(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     task uuid := pawl_api._uuid(q, 'task');

@@ -38,6 +38,8 @@ COMMENT ON FUNCTION pawl_api._end_upload(uuid, text, text) IS 'internal: ends an
 CREATE FUNCTION pawl_api._validate_upload(operation uuid) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE

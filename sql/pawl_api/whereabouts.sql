@@ -3,6 +3,8 @@
 CREATE FUNCTION pawl_api._whereabouts(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     ids uuid[] := string_to_array(q ->> 'ids', ',')::uuid[];

@@ -4,6 +4,8 @@
 CREATE FUNCTION pawl_bulk._fail(operation uuid, message text, event text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 BEGIN
@@ -17,6 +19,8 @@ COMMENT ON FUNCTION pawl_bulk._fail(uuid, text, text) IS 'internal: ends an oper
 CREATE FUNCTION pawl_bulk._finish(o pawl_bulk.operations) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -49,6 +53,8 @@ CREATE FUNCTION pawl_bulk._advance_one(o pawl_bulk.operations, batch integer, tr
         validate boolean, first_row bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE

@@ -193,6 +193,8 @@ CREATE TRIGGER follow_0_sql AFTER UPDATE ON pawl_bulk.records REFERENCING NEW TA
 CREATE FUNCTION pawl_bulk._work_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW',

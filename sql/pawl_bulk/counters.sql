@@ -26,6 +26,8 @@ COMMENT ON FUNCTION pawl_bulk._pause_key(uuid) IS 'internal: the number of the l
 CREATE FUNCTION pawl_bulk._lock_rows(operations uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 BEGIN

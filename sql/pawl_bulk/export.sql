@@ -141,6 +141,8 @@ CREATE FUNCTION pawl_bulk.export_command(operation uuid, mode text DEFAULT 'repo
     steps text[] DEFAULT NULL, rows bigint[] DEFAULT NULL, neutralise boolean DEFAULT true) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -220,6 +222,8 @@ Example: SELECT pawl_bulk.export_command(''01890000-0000-7000-8000-000000000001'
 CREATE FUNCTION pawl_bulk.read_feed(consumer text, batch integer DEFAULT 100) RETURNS SETOF pawl_bulk.events
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 BEGIN

@@ -16,6 +16,8 @@ COMMENT ON FUNCTION pawl_bulk._sums(uuid) IS
 CREATE FUNCTION pawl_bulk.rows_are_validated(old pawl_bulk.operations, new pawl_bulk.operations) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 BEGIN

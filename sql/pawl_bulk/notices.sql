@@ -3,6 +3,8 @@
 CREATE FUNCTION pawl_bulk._end_notice(n pawl_bulk.notices, problem text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 BEGIN
@@ -101,6 +103,8 @@ COMMENT ON FUNCTION pawl_bulk._take_notice(text, interval) IS
 CREATE FUNCTION pawl_bulk._deliver_taken(n jsonb, worker text) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
@@ -187,6 +191,8 @@ CREATE FUNCTION pawl_bulk.report_notices(results jsonb, worker text)
     RETURNS TABLE (operation uuid, notice uuid, ok boolean, problem text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$

@@ -3,6 +3,8 @@
 CREATE FUNCTION pawl_bulk._operation_of(operation uuid) RETURNS pawl_bulk.operations
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -20,6 +22,8 @@ COMMENT ON FUNCTION pawl_bulk._operation_of(uuid) IS 'internal: an operation, lo
 CREATE FUNCTION pawl_bulk.cancel(operation uuid) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 AS $function$
 #variable_conflict use_variable
@@ -42,6 +46,8 @@ Example: SELECT pawl_bulk.cancel(''01890000-0000-7000-8000-000000000001'')';
 CREATE FUNCTION pawl_bulk.abort(operation uuid, message text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 AS $function$
 #variable_conflict use_variable
@@ -59,6 +65,8 @@ Example: SELECT pawl_bulk.abort(''01890000-0000-7000-8000-000000000001'', ''wron
 CREATE FUNCTION pawl_bulk.pause(operation uuid) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -81,6 +89,8 @@ Example: SELECT pawl_bulk.pause(''01890000-0000-7000-8000-000000000001'')';
 CREATE FUNCTION pawl_bulk.resume(operation uuid) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE

@@ -3,6 +3,8 @@
 CREATE FUNCTION pawl_bulk.can_retry(operation uuid, OUT eligible boolean, OUT reason text, OUT message text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE

@@ -4,6 +4,8 @@
 CREATE FUNCTION pawl_bulk._early(operation uuid, key text, result text, message text, attempt integer) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 BEGIN
@@ -39,6 +41,8 @@ COMMENT ON FUNCTION pawl_bulk._check_snapshot(uuid, bigint[], integer[]) IS
 CREATE FUNCTION pawl_bulk._keep_status(operation uuid, held boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE

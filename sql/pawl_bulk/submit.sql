@@ -73,6 +73,8 @@ CREATE FUNCTION pawl_bulk.submit(definition text, metadata jsonb DEFAULT '{}', r
     notifications jsonb DEFAULT NULL, OUT operation uuid, OUT created boolean)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_column
 DECLARE
@@ -300,6 +302,8 @@ Example: SELECT pawl_bulk.seal(''01890000-0000-7000-8000-000000000001'')';
 CREATE FUNCTION pawl_bulk._read_header(o pawl_bulk.operations) RETURNS text[]
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE

@@ -37,6 +37,8 @@ COMMENT ON FUNCTION pawl_bulk._ends_duty(text) IS
 CREATE FUNCTION pawl_bulk._trouble(operation uuid, sqlstate text, message text) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE

@@ -6,6 +6,8 @@ CREATE FUNCTION pawl_bulk._validate_rows(d pawl_bulk.definitions, o pawl_bulk.op
         last_row bigint, patient boolean) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -85,6 +87,8 @@ COMMENT ON FUNCTION pawl_bulk._forget_invalid(uuid, bigint, bigint) IS
 CREATE FUNCTION pawl_bulk._invalidate(o pawl_bulk.operations, row_number bigint, error jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 BEGIN
@@ -104,6 +108,8 @@ CREATE FUNCTION pawl_bulk._validate_next_block(operation uuid, batch integer, pa
     RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -141,6 +147,8 @@ COMMENT ON FUNCTION pawl_bulk._validate_block(uuid, integer, boolean, bigint) IS
 CREATE FUNCTION pawl_bulk._fail_next_row(operation uuid, first_row bigint, error jsonb) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -265,6 +273,8 @@ COMMENT ON FUNCTION pawl_bulk._help_to_validate(integer) IS
 CREATE FUNCTION pawl_bulk.validate_now(operation uuid) RETURNS text[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 DECLARE

@@ -24,6 +24,8 @@ CREATE FUNCTION pawl_bulk._record_each(operations uuid[], rows bigint[], steps i
         messages text[], problems text[], lost text) RETURNS text[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 BEGIN

@@ -104,6 +104,8 @@ COMMENT ON FUNCTION pawl_dag._needs_condition() IS
 CREATE FUNCTION pawl_dag._enqueued_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
@@ -127,6 +129,8 @@ COMMENT ON FUNCTION pawl_dag._enqueued_by_sql() IS
 CREATE FUNCTION pawl_dag._step_reopened() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
@@ -148,6 +152,8 @@ COMMENT ON FUNCTION pawl_dag._step_reopened() IS
 CREATE FUNCTION pawl_dag._dead_letter_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('BEFORE INSERT ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.dlq');
@@ -258,6 +264,8 @@ CREATE TRIGGER by_sql_inserted AFTER INSERT ON pawl_dag.tasks REFERENCING NEW TA
 CREATE FUNCTION pawl_dag._steps_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('AFTER INSERT STATEMENT',

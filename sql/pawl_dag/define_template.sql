@@ -154,6 +154,8 @@ pawl_dag.define_template(''{"name": "invoice", "steps": [{"name": "draft"}, {"na
 CREATE FUNCTION pawl_dag._template_immutable() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('BEFORE UPDATE OR DELETE ROW',

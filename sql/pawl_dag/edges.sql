@@ -69,6 +69,8 @@ COMMENT ON FUNCTION pawl_dag._edges_written() IS 'internal: checks new edges, an
 CREATE FUNCTION pawl_dag._lift(task uuid, parent uuid, child uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     frontier uuid[] := ARRAY[child];

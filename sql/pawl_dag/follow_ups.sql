@@ -19,6 +19,8 @@ COMMENT ON FUNCTION pawl_dag._kind(text, integer, boolean) IS
 CREATE FUNCTION pawl_dag._clear_failures(repaired uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = 'FailuresCleared'
 SET pawl.token = ''
 AS $function$
@@ -153,6 +155,8 @@ COMMENT ON FUNCTION pawl_dag._one_name_each(uuid[]) IS
 CREATE FUNCTION pawl_dag._step_renamed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
@@ -171,6 +175,8 @@ CREATE TRIGGER renamed AFTER UPDATE OF name ON pawl_dag.steps
 CREATE FUNCTION pawl_dag._steps_changed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('AFTER INSERT OR DELETE STATEMENT',
@@ -211,6 +217,8 @@ COMMENT ON FUNCTION pawl_dag._count_steps(uuid) IS 'internal: the steps of a tas
 CREATE FUNCTION pawl_dag._count_tasks(tasks uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 BEGIN
     UPDATE pawl_dag.tasks t
@@ -306,6 +314,8 @@ CREATE TRIGGER leased BEFORE UPDATE OF lease_until ON pawl_dag.steps
 CREATE FUNCTION pawl_dag._steps_claimed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.token = ''
 SET pawl.processor = ''

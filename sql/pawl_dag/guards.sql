@@ -75,6 +75,8 @@ Example: SELECT pawl_dag.may_be_retried(s, s) FROM pawl_dag.steps s';
 CREATE FUNCTION pawl_dag.forget_attempts(old pawl_dag.steps, new pawl_dag.steps) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 AS $function$
 BEGIN

@@ -55,6 +55,8 @@ COMMENT ON FUNCTION pawl_dag._unsettled_states() IS
 CREATE FUNCTION pawl_dag._reset_steps(task uuid) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = 'ResetForRetry'
 SET pawl.token = ''
 AS $function$
@@ -113,6 +115,8 @@ COMMENT ON FUNCTION pawl_dag._close_letter(uuid, text) IS
 CREATE FUNCTION pawl_dag._task_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
@@ -185,6 +189,8 @@ COMMENT ON FUNCTION pawl_dag._operators_only() IS 'internal: rejects transitions
 CREATE FUNCTION pawl_dag._operate_tasks(tasks uuid[], event text, to_state text, reason text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.metadata = ''
 SET pawl.token = ''
@@ -265,6 +271,8 @@ Example: SELECT pawl_dag.reset_task(''01890000-0000-7000-8000-000000000001'', ''
 CREATE FUNCTION pawl_dag.retry_task(task uuid, reason text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.metadata = ''
 AS $function$
 DECLARE

@@ -5,6 +5,8 @@
 CREATE FUNCTION pawl_dag._operate_step(task uuid, step uuid, event text, to_state text, reason text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.metadata = ''
 SET pawl.token = ''
@@ -49,6 +51,8 @@ Example: SELECT pawl_dag.reset_step(s.task_uuid, s.step_uuid, ''server is back''
 CREATE FUNCTION pawl_dag.complete_step_manually(task uuid, step uuid, result jsonb, reason text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.metadata = ''
 SET pawl.token = ''
@@ -98,6 +102,8 @@ CREATE FUNCTION pawl_dag.cancel_step(task uuid, step uuid, reason text DEFAULT N
     RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.metadata = ''
 SET pawl.token = ''

@@ -6,6 +6,8 @@
 CREATE FUNCTION pawl_dag._report_sql_step(step pawl_dag.steps, worker text, result jsonb, problem jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.processor = ''
 SET pawl.event = ''
 SET pawl.events = ''
@@ -36,6 +38,8 @@ COMMENT ON FUNCTION pawl_dag._report_sql_step(pawl_dag.steps, text, jsonb, jsonb
 CREATE FUNCTION pawl_dag._run_step(step pawl_dag.steps, worker text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.traceparent = ''
 SET pawl.tracestate = ''
 AS $function$
@@ -117,6 +121,8 @@ COMMENT ON FUNCTION pawl_dag._end_overdue_step(jsonb) IS
 CREATE FUNCTION pawl_dag._run_taken_step(step jsonb, worker text) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.events = ''
 SET pawl.token = ''
@@ -149,6 +155,8 @@ COMMENT ON FUNCTION pawl_dag._run_taken_step(jsonb, text) IS
 CREATE FUNCTION pawl_dag._step_raised(step jsonb, worker text, code text, said text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.processor = ''
 SET pawl.event = ''
 SET pawl.events = ''

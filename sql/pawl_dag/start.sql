@@ -54,6 +54,8 @@ COMMENT ON FUNCTION pawl_dag._insert_checked_edges(uuid[], uuid[], uuid[], uuid[
 CREATE FUNCTION pawl_dag._require_arrays(template pawl_dag.templates, tasks uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     problem record;
@@ -176,6 +178,8 @@ CREATE FUNCTION pawl_dag._reject_repeated(template pawl_dag.templates, keys text
     RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     other record;

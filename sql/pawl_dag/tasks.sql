@@ -135,6 +135,8 @@ CREATE INDEX steps_results ON pawl_dag.steps (task_uuid)
 CREATE FUNCTION pawl_dag._ranked() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('BEFORE INSERT OR UPDATE ROW',

@@ -125,6 +125,8 @@ Example: SELECT pawl_saga.post(''trip of Ada'', ''trip'', ''{"to": "Rome"}'')';
 CREATE FUNCTION pawl_saga._owned_job(job uuid, processor text) RETURNS pawl_saga.jobs
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     j pawl_saga.jobs;
@@ -147,6 +149,8 @@ COMMENT ON FUNCTION pawl_saga._owned_job(uuid, text) IS 'internal: a job of an o
 CREATE FUNCTION pawl_saga.claim_job(job uuid, processor text, lease interval DEFAULT '60 s') RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
@@ -186,6 +190,8 @@ Example: SELECT pawl_saga.claim_job(j.job_uuid, ''conductor 1'') FROM pawl_saga.
 CREATE FUNCTION pawl_saga.abandon_job(job uuid, processor text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = 'abandon'
 SET pawl.token = ''
 SET pawl.processor = ''
@@ -207,6 +213,8 @@ Example: SELECT pawl_saga.abandon_job(j.job_uuid, ''conductor 1'') FROM pawl_sag
 CREATE FUNCTION pawl_saga.consume_job(job uuid, processor text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = 'complete'
 SET pawl.token = ''
 SET pawl.processor = ''
@@ -227,6 +235,8 @@ Example: SELECT pawl_saga.consume_job(j.job_uuid, ''conductor 1'') FROM pawl_sag
 CREATE FUNCTION pawl_saga.trash_job(job uuid, processor text, reason text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = 'abandon'
 SET pawl.token = ''
 SET pawl.processor = ''
@@ -248,6 +258,8 @@ j.owner = ''conductor 1''';
 CREATE FUNCTION pawl_saga.wait_for_job(job uuid, timeout interval DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     until timestamptz := clock_timestamp() + timeout;
@@ -273,6 +285,8 @@ Example: SELECT pawl_saga.wait_for_job(j.job_uuid, ''1 s'') FROM pawl_saga.jobs 
 CREATE FUNCTION pawl_saga.wait_for_jobs(board text DEFAULT 'default', timeout interval DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     until timestamptz := clock_timestamp() + timeout;
@@ -296,8 +310,7 @@ timeout: default null: none.
 Errors: P0002 no jobs within the timeout. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
 Example: SELECT pawl_saga.wait_for_jobs(timeout => ''1 s'')';
 
--- The conductor. Any number of sessions can run it under one name; each call is a transaction, so it leaves nothing
--- half done.
+-- Any number of sessions can run the conductor under one name; each call is a transaction and leaves nothing half done.
 CREATE FUNCTION pawl_saga.conductor() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 RETURN '019b0000-0000-7000-8000-00000005a9a0'::pg_catalog.text;

@@ -16,6 +16,8 @@ COMMENT ON FUNCTION pawl_saga._session_locks() IS 'internal: the sessions of thi
 CREATE FUNCTION pawl_saga.tie_job(job uuid, processor text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 SET pawl.token = ''
 SET pawl.processor = ''
@@ -45,6 +47,8 @@ Example: SELECT pawl_saga.tie_job(j.job_uuid, ''conductor 1'') FROM pawl_saga.jo
 CREATE FUNCTION pawl_saga.release_jobs(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = 'gone'
 SET pawl.token = ''
 SET pawl.processor = ''

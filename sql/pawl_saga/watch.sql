@@ -33,6 +33,8 @@ CREATE FUNCTION pawl_saga.progress(flow uuid, node integer, token bigint, progre
         details jsonb DEFAULT NULL, processor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 SET pawl.event = ''
 AS $function$
 DECLARE
