@@ -57,6 +57,8 @@ COMMENT ON FUNCTION pawl_bulk._hold(uuid[]) IS 'internal: keeps operations as th
 CREATE FUNCTION pawl_bulk._try_hold(operation uuid) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 BEGIN
@@ -75,6 +77,8 @@ COMMENT ON FUNCTION pawl_bulk._try_hold(uuid) IS
 CREATE FUNCTION pawl_bulk._hold_pauses(operations uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 #variable_conflict use_variable
 BEGIN
