@@ -272,13 +272,15 @@ BEGIN
             RAISE WARNING 'rows of operation % cannot be run: %', picked.operation, SQLERRM;
             did := NULL;
         END;
-        passed := CASE WHEN did IS NULL THEN passed || o.operation ELSE passed END;
-        done := done + coalesce(did, 0);
-        -- a small remainder is not worth the statements; and signal keys stay locked until the transaction ends, those
-        -- of the next rows might come before them in the order in which all sessions lock keys
-        EXIT WHEN done > batch / 2 OR did > 0 AND EXISTS (SELECT FROM pawl_bulk.steps s
+        -- signal keys stay locked until the transaction ends: those of the operation's next rows might come before them
+        -- in the order in which all sessions lock keys
+        IF did IS NULL OR did > 0 AND EXISTS (SELECT FROM pawl_bulk.steps s
             WHERE s.name = o.definition AND s.version = o.version AND s.kind = 'signal'
-              AND s.step_index BETWEEN picked.step_index AND greatest(picked.step_index, 0) + 1);
+              AND s.step_index BETWEEN picked.step_index AND greatest(picked.step_index, 0) + 1) THEN
+            passed := passed || o.operation;
+        END IF;
+        done := done + coalesce(did, 0);
+        EXIT WHEN done > batch / 2;  -- a small remainder is not worth the statements
     END LOOP;
     IF done = 0 THEN
         done := pawl_bulk._help_to_validate(batch);
@@ -294,7 +296,7 @@ pawl_bulk.work_sql_rows is the duty. A handler is a function (operation uuid, me
 row_numbers bigint[], rows jsonb[]) returning table (row_number bigint, message text): the rows it returns have
 failed. A check returns table (row_number bigint, answer text, message text) with done, pending or failed. Rows for
 which a function raises an error fail alone. pawl.traceparent is a span of the operation''s trace, one for each
-batch. Rows that wait for signals now, or next, end the call, because their signal keys stay locked.
+batch. Of an operation whose rows wait for signals now, or next, a call runs one part: their signal keys stay locked.
 batch: rows at most, 1 to 100000; default 5000. Returns done (rows) and next_at (when to call it again).
 Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator.
 Example: SELECT * FROM pawl_bulk.run_sql_rows()';
