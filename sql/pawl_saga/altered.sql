@@ -87,6 +87,13 @@ BEGIN
         PERFORM pawl.raise('55000', format('the revert of task %s failed: it cannot be dropped', trouble), NULL,
             format('select pawl_saga.resolve(%L, ...)', OLD.flow_uuid));
     END IF;
+    SELECT a.name INTO trouble FROM pawl_saga.atoms a
+      JOIN pawl_saga.nodes n ON n.definition_uuid = base.definition_uuid AND n.name = a.name
+     WHERE OLD.state = 'REVERTED' AND a.flow_uuid = OLD.flow_uuid AND a.dropped AND a.state = 'FAILURE' LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl.raise('55000', format('%s was dropped when it had failed: it cannot come back to a flow that is '
+            'REVERTED', trouble), 'A failure is reverted by the flow that it is part of.', 'give it another name');
+    END IF;
     NEW.definition_uuid := pawl_saga._own_definition(OLD.flow_uuid, base);
     NEW.name := base.name;
     RETURN NEW;
@@ -233,7 +240,8 @@ COMMENT ON FUNCTION pawl_saga.alter_flow(uuid, uuid) IS
 a copy. Atoms are matched by name and keep state, result and log; new atoms are PENDING; atoms that are missing in
 the definition stay as they are and are not claimed. One that comes back after it was reverted is PENDING again.
 flow: its id. definition: default null: the newest version of its own.
-Errors: 55000 the flow is running, or the revert of a missing task has failed; 22023 an atom changes between task
+Errors: 55000 the flow is running, the revert of a missing task has failed, or an atom that failed and was dropped would
+come back to a flow that is REVERTED; 22023 an atom changes between task
 and retry; PW008 unknown definition; P0002 no such flow; 42501 not a pawl_operator. Privileges: pawl_admin,
 pawl_operator.
 Example: SELECT pawl_saga.alter_flow(''01890000-0000-7000-8000-000000000001'')';

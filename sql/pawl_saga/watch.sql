@@ -147,10 +147,10 @@ AS $function$
        AND NOT EXISTS (SELECT FROM pawl_saga.questions q WHERE q.flow_uuid = x.flow_uuid AND q.node = x.node)
     UNION ALL
     SELECT x.flow_uuid, x.name, format('%s, to be %s, in a flow that is REVERTED', x.state, lower(x.intention))
-    FROM facts x
+    FROM facts x JOIN looked_at f USING (flow_uuid) JOIN pawl_saga.definitions d USING (definition_uuid)
      WHERE x.flow_state = 'REVERTED'
        AND (x.state IN ('FAILURE', 'REVERT_FAILURE', 'RUNNING', 'REVERTING', 'RETRYING') OR x.state = 'SUCCESS'
-           AND x.intention IN ('REVERT', 'RETRY'))
+           AND x.intention IN ('REVERT', 'RETRY') AND d.created_at <= f.entered_at)  -- not altered since
     UNION ALL
     SELECT x.flow_uuid, x.name, format('%s in a flow that is REVERTED, and %s', x.state, CASE x.state
         WHEN 'PENDING' THEN 'it was not executed' ELSE 'nothing was reverted' END) FROM facts x
@@ -171,7 +171,7 @@ AS $function$
     JOIN looked_at f ON f.flow_uuid = x.flow_uuid
       JOIN pawl_saga.definitions d ON d.definition_uuid = f.definition_uuid
      WHERE x.flow_state = 'SUCCESS' AND x.state NOT IN ('SUCCESS', 'IGNORE')
-         AND NOT (x.state = 'PENDING' AND d.created_at > f.entered_at)  -- altered since, and not run again
+         AND NOT (x.state IN ('PENDING', 'FAILURE') AND d.created_at > f.entered_at)  -- altered, and not run again
     UNION ALL
     SELECT f.flow_uuid, NULL, 'no work is in progress' FROM looked_at f
      WHERE f.state IN ('RUNNING', 'SUSPENDING')

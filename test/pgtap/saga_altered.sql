@@ -226,6 +226,29 @@ select define(steps('a', 'b', 'c'), :'again') as all_three \gset
 select pawl_saga.alter_flow(:'f', :'one'), pawl_saga.alter_flow(:'f', :'all_three') \g /dev/null
 select pawl_saga.resume(:'f') \g /dev/null
 select is(works(), 'revert b, revert a, execute a, execute b, execute c', 'it is reverted all the same');
+-- dropped after it had failed, and back in a flow that was reverted without it
+select define(steps('a', 'b'), :'again') as tried \gset
+select define(steps('a'), :'again') as without \gset
+select define(steps('x')) as other \gset
+select pawl_saga.create_flow(:'tried') as f \gset
+select pawl_saga.run(:'f') \g /dev/null
+select work(), work('b') \g /dev/null
+select pawl_saga.suspend(:'f') \g /dev/null
+select is(state(:'f'), 'SUSPENDED: r SUCCESS, a SUCCESS, b FAILURE',
+    'one has failed, and is to be reverted');
+select pawl_saga.alter_flow(:'f', :'other'), pawl_saga.run(:'f'), pawl_saga.revert(:'f', 'a test') \g /dev/null
+select throws_ok(format('select pawl_saga.alter_flow(%L, %L)', :'f', :'tried'), '55000',
+    'b was dropped when it had failed: it cannot come back to a flow that is REVERTED',
+    'what failed does not come back to a flow that is REVERTED');
+select pawl_saga.alter_flow(:'f', :'without') \g /dev/null
+select is_empty(format('select * from pawl_saga.verify(%L)', :'f'), 'what had succeeded does');
+select pawl_saga.reset(:'f', 'a test'), pawl_saga.run(:'f') \g /dev/null
+select is(works() || ', ' || state(:'f'), 'execute a, SUCCESS: r SUCCESS, a SUCCESS, b FAILURE (dropped), x PENDING '
+    '(dropped)', 'and the flow can be reset');
+select pawl_saga.alter_flow(:'f', :'tried') \g /dev/null
+select is_empty(format('select * from pawl_saga.verify(%L)', :'f'), 'a flow that is SUCCESS gets the failure back');
+select is(pawl_saga.run(:'f') || ' ' || works(), 'RUNNING revert b, revert a, execute a, execute b',
+    'and deals with it');
 
 create role altering in role pawl_worker;
 set role altering;
