@@ -107,6 +107,7 @@ insert into reviewed values
     ('pawl_saga', '{FAILURE,PENDING,REVERT_FAILURE,SUCCESS}', 'an atom that can become ready'),
     ('pawl_saga', '{FAILURE,RETRYING,REVERTING,REVERT_FAILURE,RUNNING}', 'an atom because of which a flow goes on'),
     ('pawl_saga', '{FAILURE,RETRYING,REVERTING,RUNNING,SUCCESS}', 'the same, where it is reverted'),
+    ('pawl_saga', '{FAILURE,PENDING}', 'an atom that came back to a flow that had succeeded without it'),
     ('pawl_saga', '{FAILURE,REVERTING,REVERT_FAILURE,RUNNING}', 'the same, of tasks'),
     ('pawl_saga', '{FAILURE,REVERTING,SUCCESS}', 'a retry controller that has decided'),
     ('pawl_saga', '{FAILURE,RUNNING,SUCCESS}', 'a task that was executed'),

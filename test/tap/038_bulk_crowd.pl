@@ -52,13 +52,14 @@ push @kinds, ([ 'example_devices', 3000, 500 ]) x 4;
 sub begin_one { my ($i) = @_; $crowd[$i] = begin_program($node, @{ $kinds[$i] }); return }
 begin_one($_) for 0 .. $#kinds;
 
-# Stops a worker, if possible one with claimed rows; returns its number and that of its rows. Signals go on coming, so
-# that rows can be claimed.
+# Stops a worker with claimed rows, as long as there is work and rows are claimed; returns its number and that of its
+# rows. Signals go on coming, so that rows can be claimed.
 sub stopped_worker
 {
 	my ($fallback) = @_;
-	for (1 .. 50)
+	for (1 .. 400)
 	{
+		last if asked($node, 'select count(*) from pawl_bulk.operations where completed_at is null') eq '0';
 		for my $i (3 .. $#crowd)
 		{
 			kill 'STOP', $crowd[$i]{pid};
