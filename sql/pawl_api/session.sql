@@ -1,4 +1,9 @@
--- The session, and what all lists of transitions have in common.
+-- The session, and what answers have in common.
+
+CREATE FUNCTION pawl_api._row_json("row" record) RETURNS json
+LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_api_row_json';
+COMMENT ON FUNCTION pawl_api._row_json(record) IS
+'internal: the same as row_to_json, in less time for many rows of one type';
 
 CREATE FUNCTION pawl_api._transition(l record) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -72,9 +72,9 @@ DECLARE
     answer json;
 BEGIN
     PERFORM pawl_api._need('pawl_dag');
-    SELECT row_to_json(x) INTO answer FROM (
+    SELECT pawl_api._row_json(x) INTO answer FROM (
         SELECT t.*,
-               ARRAY(SELECT row_to_json(s) FROM pawl_api._steps() s WHERE s.task_uuid = task
+               ARRAY(SELECT pawl_api._row_json(s) FROM pawl_api._steps() s WHERE s.task_uuid = task
                       ORDER BY s.level, s.name) AS workflow_steps,
                ARRAY(SELECT ARRAY[e.parent_uuid, e.child_uuid] FROM pawl_dag.edges e
                       WHERE e.task_uuid = task) AS edges
