@@ -1,5 +1,7 @@
-// May throw and may ereport: pawl.available, which lists the events that a row can take next.
+// May throw and may ereport: pawl.available, which lists the events that a row can take next, and keys of rows for
+// functions in PL/pgSQL.
 #include "fire/destination.hpp"
+#include "pg/noted_depth.hpp"
 
 namespace pawl {
 
@@ -104,6 +106,15 @@ PAWL_FUNCTION(pawl_key_text) {
         close_target(target);
         return PointerGetDatum(construct_array(elements, binding.nkeys, TEXTOID, -1, false, TYPALIGN_INT));
     });
+}
+
+// What pawl.history and others do is in PL/pgSQL, which does not compile a function for an array of records.
+PAWL_FUNCTION(pawl_of_key) {
+    if (get_fn_expr_argtype(fcinfo->flinfo, 1) == RECORDARRAYOID)
+        throw pg::Failure(ERRCODE_DATATYPE_MISMATCH, "key must be of one row, not an array of records", {},
+                          "Give the key as a value, as row(a, b) or as an array of texts.");
+    return pg::call(
+        [&] { return pg::call_inner(fcinfo, "pawl", psprintf("_%s_of_key", get_func_name(fcinfo->flinfo->fn_oid))); });
 }
 
 }  // namespace pawl

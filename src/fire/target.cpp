@@ -15,6 +15,30 @@ bool is_string(Oid type) {
     return type == UNKNOWNOID || TypeCategory(type) == TYPCATEGORY_STRING;
 }
 
+// What the caller is told if an input function rejects a text.
+struct Advice {
+    const char* detail;  // null: the one of the input function
+    const char* hint;
+};
+
+void give_advice(void* argument) {
+    if (ERRCODE_TO_CATEGORY(geterrcode()) != ERRCODE_DATA_EXCEPTION) return;
+    const auto* advice = static_cast<const Advice*>(argument);
+    if (advice->detail != nullptr) errdetail_internal("%s", advice->detail);
+    errhint("%s", advice->hint);
+}
+
+Datum read_text(Oid input, char* text, Oid parameter, int32 modifier, Advice advice) {
+    ErrorContextCallback frame;
+    frame.callback = give_advice;
+    frame.arg = &advice;
+    frame.previous = error_context_stack;
+    error_context_stack = &frame;
+    const Datum value = OidInputFunctionCall(input, text, parameter, modifier);
+    error_context_stack = frame.previous;
+    return value;
+}
+
 // A value of the key column's type from a value of the type that the caller gave.
 Datum coerce(const Binding& binding, int key, Oid type, Datum value) {
     // A domain's CHECK is code of the table's owner. To look for a value its base type is enough.
@@ -22,14 +46,26 @@ Datum coerce(const Binding& binding, int key, Oid type, Datum value) {
     if (getBaseType(type) == wanted) return value;
     Oid input, parameter;
     getTypeInputInfo(wanted, &input, &parameter);
-    return OidInputFunctionCall(input, as_text(type, value), parameter, -1);
+    return read_text(
+        input, as_text(type, value), parameter, -1,
+        {psprintf("Key column \"%s\" is of type %s.", NameStr(binding.keys[key].name), format_type_be(wanted)),
+         "Give the key as a value of that type; a composite key as row(a, b) or as an array of texts."});
 }
 
-[[noreturn]] void wrong_key(const Binding& binding, int given) {
-    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-                    errmsg("wrong number of key values for table \"%s\"", get_rel_name(binding.root)),
-                    errdetail("Expected %d, but got %d.", binding.nkeys, given),
-                    errhint("Give a composite key as row(a, b) or as an array of texts.")));
+constexpr Advice composite_advice = {nullptr, "Give a composite key as row(a, b) or as an array of texts."};
+constexpr Advice list_advice = {nullptr, "Give keys as array[1, 2, 3], or as the text of such an array: '{1,2,3}'."};
+
+// Whether the first character that is no white space is one of these.
+bool begins_with(const char* text, const char* characters) {
+    const char first = text[strspn(text, " \t\n\r\v\f")];
+    return first != '\0' && strchr(characters, first) != nullptr;
+}
+
+[[noreturn]] void wrong_key(const Binding& binding, int given, int sqlstate = ERRCODE_INVALID_PARAMETER_VALUE) {
+    ereport(ERROR,
+            (errcode(sqlstate), errmsg("wrong number of key values for table \"%s\"", get_rel_name(binding.root)),
+             errdetail("Expected %d, but got %d.", binding.nkeys, given),
+             errhint("Give a composite key as row(a, b) or as an array of texts.")));
 }
 
 [[noreturn]] void null_key(const Binding& binding) {
@@ -89,16 +125,17 @@ void key_from_record_text(const Binding& binding, char* record, Datum* key) {
     for (int i = 0; i < binding.nkeys; ++i)
         TupleDescInitEntry(descriptor, static_cast<AttrNumber>(i + 1), nullptr, TEXTOID, -1, 0);
     BlessTupleDesc(descriptor);
-    key_from_record(
-        binding,
-        DatumGetHeapTupleHeader(OidInputFunctionCall(F_RECORD_IN, record, descriptor->tdtypeid, descriptor->tdtypmod)),
-        key);
+    key_from_record(binding,
+                    DatumGetHeapTupleHeader(
+                        read_text(F_RECORD_IN, record, descriptor->tdtypeid, descriptor->tdtypmod, composite_advice)),
+                    key);
 }
 
 // {a,b} or (a,b)
 void key_from_text(const Binding& binding, char* text, Datum* key) {
-    if (*text == '(') return key_from_record_text(binding, text, key);
-    key_from_array(binding, DatumGetArrayTypeP(OidInputFunctionCall(F_ARRAY_IN, text, TEXTOID, -1)), key);
+    if (begins_with(text, "(")) return key_from_record_text(binding, text, key);
+    if (!begins_with(text, "{[")) wrong_key(binding, 1, ERRCODE_INVALID_TEXT_REPRESENTATION);
+    key_from_array(binding, DatumGetArrayTypeP(read_text(F_ARRAY_IN, text, TEXTOID, -1, composite_advice)), key);
 }
 
 Datum* key_from_value(const Binding& binding, Oid type, Datum value) {
@@ -139,17 +176,22 @@ void require_listed_keys(const Binding& binding) {
     }
 }
 
-Datum* columns_of_keys(const Binding& binding, Oid type, Datum value, int* n) {
-    require_listed_keys(binding);
-    if (is_string(type)) {  // '{1,2,3}'
-        value = OidInputFunctionCall(F_ARRAY_IN, as_text(type, value), TEXTOID, -1);
-        type = TEXTARRAYOID;
-    }
+// A list of keys: an array, or the text of one, '{1,2,3}'.
+ArrayType* list_of_keys(Oid type, Datum value) {
+    char* text = is_string(type) ? as_text(type, value) : nullptr;
+    if (text != nullptr && begins_with(text, "{["))
+        return DatumGetArrayTypeP(read_text(F_ARRAY_IN, text, TEXTOID, -1, list_advice));
     if (!type_is_array_domain(type))
         ereport(ERROR,
-                (errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("keys must be an array, not %s", format_type_be(type)),
+                (errcode(text != nullptr ? ERRCODE_INVALID_TEXT_REPRESENTATION : ERRCODE_DATATYPE_MISMATCH),
+                 errmsg("keys must be an array, not %s", format_type_be(type)),
                  errhint("For one row: pawl.fire; for several: array[1, 2, 3], or array[row(1, 'a'), row(2, 'b')].")));
-    ArrayType* array = DatumGetArrayTypeP(value);
+    return DatumGetArrayTypeP(value);
+}
+
+Datum* columns_of_keys(const Binding& binding, Oid type, Datum value, int* n) {
+    require_listed_keys(binding);
+    ArrayType* array = list_of_keys(type, value);
     Datum* elements;
     bool* nulls;
     deconstruct(array, &elements, &nulls, n);

@@ -78,6 +78,15 @@ bool same_uuid(std::string_view canonical, std::string_view name) {
     return at == canonical.size();
 }
 
+// What an index of owners can hold.
+void require_short(const text* name) {
+    constexpr std::size_t most = 1000;
+    if (VARSIZE_ANY_EXHDR(name) > most)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("processor must have at most %zu bytes", most),
+                        errdetail("It has %zu.", static_cast<std::size_t>(VARSIZE_ANY_EXHDR(name))),
+                        errhint("processor => 'name of the worker', or SET pawl.processor = 'name of the worker';")));
+}
+
 }  // namespace
 
 int64 managed_number(const ManagedColumn& column, Datum value) {
@@ -100,6 +109,7 @@ text* owner_text(const Managed& managed, Datum owner) {
 }
 
 Datum owner_value(const Managed& managed, const text* name) {
+    require_short(name);
     if (is_text(managed.owner.type) && managed.owner.modifier < 0) return PointerGetDatum(name);
     Oid input, parameter;
     getTypeInputInfo(managed.owner.type, &input, &parameter);

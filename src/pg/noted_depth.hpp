@@ -29,6 +29,7 @@ inline Datum call_inner(FunctionCallInfo fcinfo, const char* schema, const char*
     FmgrInfo called;
     fmgr_info(LookupFuncName(list_make2(makeString(pstrdup(schema)), makeString(pstrdup(name))), -1, nullptr, false),
               &called);
+    fmgr_info_set_expr(fcinfo->flinfo->fn_expr, &called);  // has the types of polymorphic arguments
     LOCAL_FCINFO(inner, FUNC_MAX_ARGS);
     InitFunctionCallInfoData(*inner, &called, PG_NARGS(), fcinfo->fncollation, nullptr, fcinfo->resultinfo);
     for (int n = 0; n < PG_NARGS(); ++n) inner->args[n] = fcinfo->args[n];

@@ -140,9 +140,9 @@ select is(tried(more), answer, answer) from (values
     ('pawl.set_claiming(backoff => ''{"base": "1 s"}'')',
         '22023 backoff needs retry | select pawl.set_claiming(''public.odd'', ''state'', retry => ...)'),
     ('pawl.set_claiming(lease_time => ''0'')',
-        '22023 lease_time must be positive | It is 00:00:00. | lease_time => ''60 s'''),
+        '22023 lease_time must be positive and at most 100 years | It is 00:00:00. | lease_time => ''60 s'''),
     ('pawl.set_claiming(lease_time => ''-1 s'')',
-        '22023 lease_time must be positive | It is -00:00:01. | lease_time => ''60 s'''),
+        '22023 lease_time must be positive and at most 100 years | It is -00:00:01. | lease_time => ''60 s'''),
     -- events
     ('pawl.enable_queue(owner => ''owner''), pawl.set_claiming(claim => ''{begin}'')',
         'PW008 machine "job" has no event "begin", given in claim | Version 1 has "start", "finish", "fail", '
@@ -183,7 +183,7 @@ select is(tried(more), answer, answer) from (values
         '22023 backoff must be a JSON object | {"strategy": "exponential", "base": "1 s", "cap": "1 h"}')
     ) v(more, answer);
 select is(tried('pawl.set_claiming(operator_events => ''{{cancel}}'')'),
-    '22023 operator_events must be a list of events | operator_events => array[''...'']',
+    '22023 operator_events must be a one-dimensional array | It has 2 dimensions. | operator_events => ''{reset}''',
     'a list of lists is rejected');
 select is_empty($$select from pawl.binding$$, 'nothing of all this was attached');
 select is_empty($$select work_indexes('odd')$$, 'and no index made');

@@ -47,7 +47,8 @@ select is((select array_agg(distinct to_state || ' ' || n) from (select to_state
     group by to_state) x), '{packed 40,sent 60}', 'the newest entries stay, and those of open rows');
 select is((select count(*) from shop.other_transitions), 200::bigint,
     'the other, which is not declared, is not pruned');
-select throws_ok($$select pawl.keep_log('shop.kept', '-1 s')$$, '22023', 'keep must not be negative', 'a negative age');
+select throws_ok($$select pawl.keep_log('shop.kept', '-1 s')$$, '22023', 'keep must be from 0 to 1000 years',
+    'a negative age');
 select throws_ok($$select pawl.keep_log('shop.kept', '1 s', null)$$, '22004', 'only_terminal must not be null',
     'keep_log rejects only_terminal => null');
 select throws_ok($$select pawl.keep_log('shop.kept', '1 s', ahead => null)$$, '22004', 'ahead must not be null',
@@ -62,8 +63,8 @@ select lives_ok($$select pawl.keep_log('shop.kept', null)$$, 'it is taken back')
 select is((select count(*) from pawl.log_upkeep), 0::bigint, 'the declared retention goes with its log');
 
 -- By hand
-select throws_ok($$insert into pawl.log_upkeep (log, keep) values ('shop.kept_transitions_log', '-1 s')$$, '23514',
-    null, 'a negative age by hand');
+select throws_ok($$insert into pawl.log_upkeep (log, keep) values ('shop.kept_transitions_log', '-1 s')$$, '22023',
+    'keep must be from 0 to 1000 years', 'a negative age by hand');
 select throws_ok($$insert into pawl.log_upkeep (log, period) values ('shop.kept_transitions_log', 'century')$$, '23514',
     null, 'an unknown period by hand');
 select throws_ok($$insert into pawl.log_upkeep (log, period, ahead)
@@ -109,7 +110,7 @@ select pawl.audit('shop.kept', '{"sent": true}'), pawl.audit('shop.other', '{"se
 reset role;
 revoke pawl_admin from upkeep_owner;
 set role upkeep_owner;
-select throws_ok($$select pawl.keep_audit('shop.kept', '-1 s')$$, '22023', 'keep must not be negative',
+select throws_ok($$select pawl.keep_audit('shop.kept', '-1 s')$$, '22023', 'keep must be from 0 to 1000 years',
     'a negative age');
 select lives_ok($$select pawl.keep_audit('shop.kept', '1 hour')$$, 'results are kept for an hour');
 select is((select done from pawl.tend_logs()), 0::bigint, 'young ones stay');

@@ -89,7 +89,8 @@ select is(placed('jobs', arguments), answer, arguments) from (values
         'WHERE kind = ''state'';'),
     ('77, ''done'', ''r''', 'P0002 public.jobs has no row with key 77 | The row does not exist, or '
         'row-level security hides it.'),
-    ('''x'', ''done'', ''r''', '22P02 invalid input syntax for type integer: "x"'),
+    ('''x'', ''done'', ''r''', '22P02 invalid input syntax for type integer: "x" | Key column "id" is of type '
+        'integer. | Give the key as a value of that type; a composite key as row(a, b) or as an array of texts.'),
     ('row(1, 2), ''done'', ''r''', '22023 wrong number of key values for table "jobs" | Expected 1, but got 2. | '
         'Give a composite key as row(a, b) or as an array of texts.'),
     ('1, ''done'', ''r'', state_column => ''other''', '42704 no machine is enforced on column "other" | '

@@ -178,11 +178,18 @@ BEGIN
             IF commands IS NULL THEN
                 CONTINUE;
             END IF;
-            IF copied.copy = bound.history AND bound.history_view IS NOT NULL THEN
-                PERFORM pawl._alter_under_view(bound, commands);
-            ELSE
-                EXECUTE format('ALTER TABLE %s %s', copied.copy, commands);
-            END IF;
+            BEGIN
+                IF copied.copy = bound.history AND bound.history_view IS NOT NULL THEN
+                    PERFORM pawl._alter_under_view(bound, commands);
+                ELSE
+                    EXECUTE format('ALTER TABLE %s %s', copied.copy, commands);
+                END IF;
+            EXCEPTION WHEN data_exception OR check_violation THEN  -- rows that were deleted still have their entries
+                PERFORM pawl.raise(SQLSTATE,
+                    format('table %s has keys that the new type of the key of table %s cannot hold', copied.copy,
+                        bound.relation), format('The column would be altered too: %s.', SQLERRM),
+                    format('choose a type that holds every key in %s', copied.copy));
+            END;
         END LOOP;
     END LOOP;
 END

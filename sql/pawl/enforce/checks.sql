@@ -105,6 +105,71 @@ message: as PostgreSQL writes messages; detail, hint: null for none. Never retur
 message is null; 22023 code is no SQLSTATE of an error. Privileges: all roles.
 Example: SELECT pawl.raise(''22023'', ''batch must be positive'')';
 
+-- A list that an argument gives, with its elements numbered from 1.
+CREATE FUNCTION pawl._check_list(list anyarray, name text, example text) RETURNS anyarray
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF array_ndims(list) > 1 THEN
+        PERFORM pawl.raise('22023', format('%s must be a one-dimensional array', name),
+            format('It has %s dimensions.', array_ndims(list)), format('%s => %L', name, example));
+    END IF;
+    RETURN ARRAY(SELECT l.element FROM unnest(list) WITH ORDINALITY l(element, n) ORDER BY l.n);
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_list(anyarray, text, text) IS
+'internal: an array numbered from 1; 22023 if it has several dimensions';
+
+-- How old something must be: an earlier time than this before now is not a timestamp.
+CREATE FUNCTION pawl._check_age(age interval, name text) RETURNS interval
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF age NOT BETWEEN interval '0' AND interval '1000 years' THEN
+        PERFORM pawl.raise('22023', format('%s must be from 0 to 1000 years', name), format('It is %s.', age),
+            format('%s => ''30 days''', name));
+    END IF;
+    RETURN age;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_age(interval, text) IS 'internal: an age from 0 to 1000 years, or an error (22023)';
+
+-- An argument that is an array of JSON objects. keys: the type that each must have, several with | between them; name:
+-- a string that is not empty.
+CREATE FUNCTION pawl._check_objects(list jsonb, argument text, keys jsonb, example text) RETURNS void
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    wrong record;
+BEGIN
+    SELECT coalesce(o.n, 0) AS n, jsonb_typeof(coalesce(o.value, list)) AS type INTO wrong
+      FROM (SELECT) one LEFT JOIN jsonb_array_elements(CASE WHEN jsonb_typeof(list) = 'array' THEN list END)
+          WITH ORDINALITY o(value, n) ON jsonb_typeof(o.value) <> 'object' ORDER BY o.n LIMIT 1;
+    IF wrong.n > 0 OR wrong.type <> 'array' THEN
+        PERFORM pawl.raise('22023', format('%s must be a JSON array of objects', argument),
+            format('%s is of type %s.', CASE wrong.n WHEN 0 THEN 'It' ELSE 'Element ' || wrong.n END, wrong.type),
+            example);
+    END IF;
+    SELECT o.n, k.key, replace(k.value, '|', ' or ') AS wanted,
+           CASE WHEN NOT o.value ? k.key THEN 'missing' WHEN t.type = 'string' THEN 'empty' ELSE 'of type ' || t.type
+           END AS given INTO wrong
+      FROM jsonb_array_elements(list) WITH ORDINALITY o(value, n) CROSS JOIN jsonb_each_text(keys) k
+      CROSS JOIN LATERAL coalesce(jsonb_typeof(o.value -> k.key), 'null') t(type)
+     WHERE t.type <> ALL (string_to_array(k.value, '|'))
+       AND NOT (t.type = 'string' AND o.value ->> k.key <> '' AND 'name' = ANY (string_to_array(k.value, '|')))
+     ORDER BY o.n, k.key LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl.raise('22023', format('key "%s" of %s must be a %s', wrong.key, argument, wrong.wanted),
+            format('In element %s it is %s.', wrong.n, wrong.given), example);
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_objects(jsonb, text, jsonb, text) IS
+'internal: rejects JSON that is no array of objects with these keys (22023)';
+
 -- The limit of a batch, for functions of the packs too.
 CREATE FUNCTION pawl.check_batch(batch integer, most integer, name text DEFAULT 'batch') RETURNS integer
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

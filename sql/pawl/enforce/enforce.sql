@@ -25,6 +25,7 @@ BEGIN
     IF array_ndims(key) IS DISTINCT FROM 1 OR array_position(key, NULL) IS NOT NULL THEN
         PERFORM pawl.raise('22023', 'key must be a list of column names');
     END IF;
+    key := pawl._check_list(key, 'key', '{id}');
     SELECT k INTO missing FROM unnest(key) k
      WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = relation AND a.attname = k AND a.attnum > 0
          AND NOT a.attisdropped)

@@ -32,7 +32,7 @@ COMMENT ON FUNCTION pawl.create_consumer(text, text, regclass[]) IS
 consumer: a new name. start: now (default): what is committed from now on; beginning: also what the outbox still
 has. relations: the enforced tables whose events it reads; null (default): all that the role can read.
 Errors: 42710 the name exists; 42501 a table cannot be read; 55000 a table has no events; 42704 no machine is
-enforced on a table; 22023 unknown start, empty name or list; 22004 null.
+enforced on a table; 22023 unknown start, empty name or list, or a name of more than 1000 bytes; 22004 null.
 Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
 Example: SELECT pawl.create_consumer(''mailer'', relations => ''{orders}'')';
 
@@ -118,6 +118,9 @@ BEGIN
     END IF;
     IF name = '' THEN
         PERFORM pawl.raise('22023', 'consumer must not be empty');
+    ELSIF octet_length(name) > 1000 THEN
+        PERFORM pawl.raise('22023', 'consumer must have at most 1000 bytes',
+            format('It has %s.', octet_length(name)), 'consumer => ''mailer''');
     END IF;
     IF start NOT IN ('now', 'beginning') THEN
         PERFORM pawl.raise('22023', format('unknown value "%s" for start', start), NULL, 'now or beginning');
@@ -284,15 +287,12 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     small constant bigint := 1024 * 1024;  -- bytes: a smaller table is emptied by DELETE
-    before timestamptz := clock_timestamp() - older_than;
+    before timestamptz := clock_timestamp() - pawl._check_age(older_than, 'older_than');
     writing integer;
     next integer;
     slot integer;
     removed bigint := 0;
 BEGIN
-    IF older_than < interval '0' THEN
-        PERFORM pawl.raise('22023', 'older_than must not be negative');
-    END IF;
     PERFORM pawl._check_isolation('pawl.prune_events');
     SELECT s.current INTO writing FROM pawl.outbox_slot s FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
@@ -320,5 +320,5 @@ COMMENT ON FUNCTION pawl.prune_events(interval) IS
 prunes.
 older_than: null (default): only read events; an interval: also unread events of that age, which their consumers are
 told of once.
-Errors: 22023 older_than is negative; 25001 not READ COMMITTED. Privileges: pawl_admin, pawl_operator.
+Errors: 22023 older_than is not from 0 to 1000 years; 25001 not READ COMMITTED. Privileges: pawl_admin, pawl_operator.
 Example: SELECT pawl.prune_events(''30 days'')';

@@ -257,11 +257,12 @@ COMMENT ON FUNCTION pawl.prune_log(regclass, interval, boolean, integer, name) I
 'Removes old log entries, at most one batch in each call, and returns how many were removed. It reads the log in
 page order and continues where the last call ended. A partition whose entries are all old, and whose rows have all
 ended, is truncated, or dropped if it is a range, a later one has entries and no session writes to the log.
-relation: the enforced table. older_than: minimum age. only_terminal: true (default): only entries of rows that are
-deleted or in a terminal state and have not changed since; the newest entry of an existing row stays; false: also
-older entries of other rows. batch: 1 to 1000000; default 10000. state_column: null: the only bound column.
+relation: the enforced table. older_than: minimum age, 0 to 1000 years. only_terminal: true (default): only entries
+of rows that are deleted or in a terminal state and have not changed since; the newest entry of an existing row
+stays; false: also older entries of other rows. batch: 1 to 1000000; default 10000. state_column: null: the only
+bound column.
 Returns removed and more (call it again).
-Errors: 22023 batch out of range or a negative age; 22004 null; 55000 no log; 42704 no binding; 42501 not the owner;
+Errors: 22023 batch or age out of range; 22004 null; 55000 no log; 42704 no binding; 42501 not the owner;
 25001 not READ COMMITTED.
 Privileges: all roles; must own the log or be a member of pawl_admin.
 Example: SELECT * FROM pawl.prune_log(''orders'', ''1 year'')';
@@ -275,9 +276,7 @@ BEGIN
         PERFORM pawl.raise('22004',
             format('%s must not be null', CASE WHEN older_than IS NULL THEN 'older_than' ELSE 'batch' END));
     END IF;
-    IF older_than < interval '0' THEN
-        PERFORM pawl.raise('22023', 'older_than must not be negative');
-    END IF;
+    PERFORM pawl._check_age(older_than, 'older_than');
     IF batch < 1 OR batch > 1000000 THEN
         PERFORM pawl.raise('22023', 'batch must be from 1 to 1000000');
     END IF;
@@ -326,10 +325,10 @@ END
 $function$;
 COMMENT ON FUNCTION pawl.prune_audit(regclass, interval, integer, name) IS
 'Removes audit rows, oldest first, at most one batch in each call.
-relation: the enforced table. older_than: minimum age. batch: 1 to 1000000; default 10000. state_column: null: the
-only bound column.
+relation: the enforced table. older_than: minimum age, 0 to 1000 years. batch: 1 to 1000000; default 10000.
+state_column: null: the only bound column.
 Returns removed and more (call it again).
-Errors: 22023 batch out of range or a negative age; 22004 null; 42704 no binding or no audit; 55000 no log; 42501
+Errors: 22023 batch or age out of range; 22004 null; 42704 no binding or no audit; 55000 no log; 42501
 not the owner; 25001 not READ COMMITTED.
 Privileges: all roles; must own the audit or be a member of pawl_admin.
 Example: SELECT * FROM pawl.prune_audit(''orders'', ''1 year'')';

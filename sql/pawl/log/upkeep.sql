@@ -33,7 +33,9 @@ BEGIN
     PERFORM pawl._hear(NEW.log, '{pawl_admin}', denied, detail);
     IF TG_OP = 'DELETE' THEN
         RETURN OLD;
-    ELSIF pawl._has_role('pawl_restore') THEN  -- a restore keeps the role and time of the declaration
+    END IF;
+    PERFORM pawl._check_age(NEW.keep, 'keep');
+    IF pawl._has_role('pawl_restore') THEN  -- a restore keeps the role and time of the declaration
         RETURN NEW;
     END IF;
     NEW.declared_at := clock_timestamp();
@@ -79,9 +81,6 @@ BEGIN
         PERFORM pawl.raise('22004',
             format('%s must not be null', CASE WHEN ahead IS NULL THEN 'ahead' ELSE 'only_terminal' END));
     END IF;
-    IF keep < interval '0' THEN
-        PERFORM pawl.raise('22023', 'keep must not be negative');
-    END IF;
     IF ahead NOT BETWEEN 0 AND 1000 THEN
         PERFORM pawl.raise('22023', 'ahead must be from 0 to 1000');
     END IF;
@@ -96,10 +95,10 @@ $function$;
 COMMENT ON FUNCTION pawl.keep_log(regclass, interval, boolean, text, integer, name) IS
 'Declares how long log entries are kept, and which partitions the log gets; replaces the previous declaration.
 pawl.tend_logs, which pawld calls, carries it out.
-relation: the enforced table. keep: the age, null: for ever. only_terminal: as in pawl.prune_log; default true.
+relation: the enforced table. keep: 0 to 1000 years, null: for ever. only_terminal: as in pawl.prune_log; default true.
 period, ahead: as in pawl.extend_log, which is called at once; default null (no partitions) and 3. With neither keep
 nor period the declaration is removed. state_column: null: the only bound column.
-Errors: 22023 a negative age, unknown period or ahead out of range; 22004 null; 55000 no log, or one not partitioned
+Errors: 22023 keep or ahead out of range, unknown period; 22004 null; 55000 no log, or one not partitioned
 by time; 42704 no binding; 42501 not the owner.
 Privileges: all roles; must own the log or be a member of pawl_admin.
 Example: SELECT pawl.keep_log(''orders'', ''1 year'')';
@@ -111,17 +110,14 @@ AS $function$
 DECLARE
     a pawl.audit_binding := pawl._audited(pawl._logged(relation, state_column));
 BEGIN
-    IF keep < interval '0' THEN
-        PERFORM pawl.raise('22023', 'keep must not be negative');
-    END IF;
     INSERT INTO pawl.log_upkeep (log, keep) VALUES (a.audit, keep) ON CONFLICT DO NOTHING;
 END
 $function$;
 COMMENT ON FUNCTION pawl.keep_audit(regclass, interval, name) IS
 'Declares how long audit rows are kept; replaces the previous declaration. pawl.tend_logs, which pawld calls,
 carries it out.
-relation: the enforced table. keep: the age, null: for ever. state_column: null: the only bound column.
-Errors: 22023 a negative age; 42704 no binding or no audit; 55000 no log; 42501 not the owner. Privileges: all
+relation: the enforced table. keep: 0 to 1000 years, null: for ever. state_column: null: the only bound column.
+Errors: 22023 keep is out of range; 42704 no binding or no audit; 55000 no log; 42501 not the owner. Privileges: all
 roles; must own the audit or be a member of pawl_admin.
 Example: SELECT pawl.keep_audit(''orders'', ''5 years'')';
 

@@ -195,6 +195,10 @@ DECLARE
     differing record;
 BEGIN
     PERFORM pawl._check_comes_here(move);
+    IF jsonb_typeof(shape) <> 'object' THEN
+        PERFORM pawl.raise('22023', 'shape must be a JSON object', format('It is of type %s.', jsonb_typeof(shape)),
+            format('select pawl.placed_shape(%L), in the database that the namespace leaves', kind));
+    END IF;
     SELECT s.key, s.value AS there, h.value AS here INTO differing FROM jsonb_each_text(shape) s
       LEFT JOIN jsonb_each_text(pawl.placed_shape(kind)) h ON h.key = s.key
      WHERE h.value IS DISTINCT FROM s.value ORDER BY s.key LIMIT 1;
@@ -212,9 +216,39 @@ COMMENT ON FUNCTION pawl.prepare_arrival(uuid, text, text, jsonb) IS
 'Checks, before anything leaves, that a namespace can move here, and takes over definitions that its work needs from
 pawl.transit; pawl move calls it.
 move: its id. kind: dag, bulk or saga. namespace: its name. shape: of pawl.placed_shape at the other database.
-Errors: 55000 the databases differ, have different definitions of one name and version, rows of the namespace are here,
-or the move leaves this database. Privileges: pawl_restore.
+Errors: 22023 shape is no object; 55000 the databases differ, have different definitions of one name and
+version, rows of the namespace are here, or the move leaves this database. Privileges: pawl_restore.
 Example: SELECT pawl.prepare_arrival(pawl.uuid_v7(), ''dag'', ''billing'', ''{}'')';
+
+-- What left, as the row of pawl.transit with ordinal 0 says; null: there is none.
+CREATE FUNCTION pawl._departed(move uuid) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    content text := (SELECT x.content FROM pawl.transit x WHERE x.move = _departed.move AND x.ordinal = 0);
+    departed jsonb;
+    problem text;
+BEGIN
+    BEGIN
+        departed := content::jsonb;
+    EXCEPTION WHEN data_exception OR statement_too_complex THEN
+        problem := 'It is no JSON.';
+    END;
+    SELECT coalesce(problem, format('"%s" in it is %s.', k.key, CASE WHEN departed ? k.key
+               THEN 'of type ' || jsonb_typeof(departed -> k.key) ELSE 'missing' END)) INTO problem
+      FROM (VALUES ('kind', 'string'), ('namespace', 'string'), ('database', 'string'), ('counts', 'object'),
+               ('receipt', 'string')) k(key, type)
+     WHERE content IS NOT NULL AND jsonb_typeof(departed -> k.key) IS DISTINCT FROM k.type LIMIT 1;
+    IF problem IS NOT NULL THEN
+        PERFORM pawl.raise('XX001', format('the row of pawl.transit that says what left by move %s is damaged', move),
+            problem, format('copy the rows of pawl.transit where move = %L again from the database that they leave',
+                move));
+    END IF;
+    RETURN departed;
+END
+$function$;
+COMMENT ON FUNCTION pawl._departed(uuid) IS 'internal: what left by a move; XX001 the row that says it is damaged';
 
 CREATE FUNCTION pawl.arrive(move uuid, verify boolean DEFAULT true) RETURNS pawl.arrival
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
@@ -230,7 +264,7 @@ SET jit = off
 AS $function$
 DECLARE
     here text := (SELECT d.name FROM pawl.database d WHERE d.is_here);
-    departed jsonb := (SELECT x.content FROM pawl.transit x WHERE x.move = arrive.move AND x.ordinal = 0);
+    departed jsonb := pawl._departed(move);
     arrived pawl.arrival;
     problem record;
     table_name regclass;

@@ -138,6 +138,8 @@ AS $function$
 DECLARE
     declared record;
 BEGIN
+    PERFORM pawl._check_objects(tables, 'tables', '{"relation": "name", "role": "name"}',
+        '[{"relation": "public.orders", "role": "unit", "namespace_column": "customer"}]');
     DELETE FROM pawl.placed_table p WHERE p.kind = declare_placed.kind;
     INSERT INTO pawl.placed_table (kind, ordinal, relation, role, namespace_column, key_columns, parent, parent_columns,
         only_if, is_queue, local_queues, identity, content, id_column, referring, referring_columns)
@@ -163,7 +165,7 @@ Called again it replaces the declaration.
 kind: a name of the kind. tables: an array of objects with the columns of pawl.placed_table, in the order in which rows
 are copied: first the tables of role unit, whose rows have the namespace, with namespace_column; then those of role
 part, with key_columns, parent and, if they have other names, parent_columns; and definitions, with role shared.
-Errors: 42P01 no such table; 23514 a combination that means nothing. Privileges: the owner of the extension, because
-moves read and write the tables with its rights.
+Errors: 22023 no array of objects; 42P01 no such table; 23514 a combination that means nothing. Privileges:
+the owner of the extension, because moves read and write the tables with its rights.
 Example: SELECT pawl.declare_placed(''shop'', ''[{"relation": "public.orders", "role": "unit",
 "namespace_column": "customer"}]'')';

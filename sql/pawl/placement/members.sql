@@ -39,9 +39,15 @@ Example: SELECT * FROM pawl.place_others(''dag'', ''b'')';
 
 CREATE FUNCTION pawl.compare_placements(placements jsonb)
 RETURNS TABLE (kind text, namespace text, here text, given text, own boolean)
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $function$
+#variable_conflict use_column
+BEGIN
+    PERFORM pawl._check_objects(placements, 'placements',
+        '{"kind": "name", "namespace": "name|null", "database": "name"}',
+        '[{"kind": "dag", "namespace": "billing", "database": "b"}]');
+    RETURN QUERY
     WITH given AS (SELECT g.* FROM jsonb_to_recordset(placements) g(kind text COLLATE "C", namespace text COLLATE "C",
         database text COLLATE "C"))
     SELECT coalesce(p.kind, g.kind), coalesce(p.namespace, g.namespace), p.database, g.database,
@@ -53,13 +59,15 @@ AS $function$
       LEFT JOIN pawl.database d ON d.is_here
       LEFT JOIN pawl.placement o ON o.kind = coalesce(p.kind, g.kind) AND o.namespace IS NULL
       LEFT JOIN given e ON e.kind = coalesce(p.kind, g.kind) AND e.namespace IS NULL
-     WHERE p.database IS DISTINCT FROM g.database
+     WHERE p.database IS DISTINCT FROM g.database;
+END
 $function$;
 COMMENT ON FUNCTION pawl.compare_placements(jsonb) IS
 'Compares the placements of another database with those that this one knows, and returns the differences: kind,
 namespace (null: all others), here and given (the places; null: none), own (one of both is this database, or may be by
 its default place: a move is under way, or one of the two was restored from a backup; else this copy is outdated).
-placements: an array of objects with kind, namespace and database. Errors: none. Privileges: pawl_admin.
+placements: an array of objects with kind, namespace (null: all others) and database. Errors: 22023 anything else.
+Privileges: pawl_admin.
 Example: SELECT * FROM pawl.compare_placements((SELECT coalesce(jsonb_agg(p), ''[]'') FROM pawl.placement p))';
 
 CREATE FUNCTION pawl.copy_placements(databases jsonb, placements jsonb) RETURNS bigint
@@ -71,6 +79,9 @@ DECLARE
     changed bigint := 0;
     outdated bigint;
 BEGIN
+    PERFORM pawl._check_objects(databases, 'databases',
+        '{"name": "name", "connection": "string", "is_home": "boolean"}',
+        '[{"name": "a", "connection": "service=a", "is_home": true}]');
     INSERT INTO pawl.database AS d (name, connection, is_home)
         SELECT x.name, x.connection, x.is_home
           FROM jsonb_to_recordset(databases) x(name text, connection text, is_home boolean)
@@ -100,7 +111,7 @@ COMMENT ON FUNCTION pawl.copy_placements(jsonb, jsonb) IS
 'Makes the databases and placements that this database knows those of the home, but for placements of which one names
 this database: these decide what it accepts, and only moves change them. pawl databases calls it.
 databases: an array of objects with name, connection and is_home. placements: one of objects with kind, namespace and
-database. Returns how many rows have changed. Errors: 23503 a placement names a database that is not given. Privileges:
-pawl_admin.
+database. Returns how many rows have changed. Errors: 22023 anything else; 23503 a placement names a database that is
+not given. Privileges: pawl_admin.
 Example: SELECT pawl.copy_placements((SELECT coalesce(jsonb_agg(d), ''[]'') FROM pawl.database d), (SELECT
 coalesce(jsonb_agg(p), ''[]'') FROM pawl.placement p))';

@@ -31,10 +31,7 @@ BEGIN
                        THEN 'enable_timers' WHEN lacking.needs IN ('owner', 'lease', 'attempts') THEN 'enable_queue'
                         ELSE 'set_claiming' END, bound.relation, bound.state_column, lacking.needs));
     END IF;
-    IF bound.lease_time <= interval '0' THEN
-        PERFORM pawl.raise('22023', 'lease_time must be positive', format('It is %s.', bound.lease_time),
-            'lease_time => ''60 s''');
-    END IF;
+    PERFORM pawl.check_lease(bound.lease_time, 'lease_time');
     IF bound.backoff IS NOT NULL THEN
         PERFORM pawl._check_backoff(bound.backoff);
     END IF;

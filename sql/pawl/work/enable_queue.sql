@@ -58,7 +58,7 @@ DECLARE
 BEGIN
     FOR pass IN 1 .. 2 LOOP  -- the first time to see which lock it needs
         after := before;
-        after.claim_events := coalesce(claim, before.claim_events);
+        after.claim_events := coalesce(pawl._check_list(claim, 'claim', '{start}'), before.claim_events);
         IF claim_order IS NOT NULL THEN
             SELECT o.names, o.descending INTO after.claim_columns, after.claim_descending
               FROM pawl._claim_order(nullif(claim_order, '')) o;
@@ -66,10 +66,12 @@ BEGIN
         after.lease_time := coalesce(set_claiming.lease_time, before.lease_time);
         after.on_expiry := nullif(coalesce(set_claiming.on_expiry, before.on_expiry), '');
         after.on_expiry_else := nullif(coalesce(set_claiming.on_expiry_else, before.on_expiry_else), '');
-        after.retry_events := coalesce(retry, before.retry_events);
+        after.retry_events := coalesce(pawl._check_list(retry, 'retry', '{retry}'), before.retry_events);
         after.backoff := nullif(coalesce(set_claiming.backoff, before.backoff), '{}');
         after.backoff_column := nullif(coalesce(set_claiming.backoff_column, before.backoff_column), '');
-        after.operator_events := coalesce(set_claiming.operator_events, before.operator_events);
+        after.operator_events :=
+            coalesce(pawl._check_list(set_claiming.operator_events, 'operator_events', '{reset}'),
+                before.operator_events);
         IF pass = 1 THEN
             before := pawl._lock_binding(before, after, 'pawl.set_claiming');
         END IF;

@@ -9,6 +9,10 @@ DECLARE
     problem text;
 BEGIN
     PERFORM pawl._reject_distributed(bound.relation, 'pawl.set_lock_order');
+    IF after IS NOT NULL AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = after) THEN
+        PERFORM pawl.raise('42P01', format('relation with OID %s does not exist', after::oid), NULL,
+            'after => a table, or null for no order');
+    END IF;
     IF after IS NOT NULL AND NOT coalesce(pawl._owns(after), false) THEN
         PERFORM pawl.raise('42501', format('must be owner of table %s', after), NULL,
             pawl._owner_hint(after));
@@ -29,6 +33,9 @@ BEGIN
         IF problem IS NULL AND NOT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
             WHERE i.indrelid = after AND i.indisprimary AND c.relkind IN ('r', 'p')) THEN
             problem := format('%s is not a table with a primary key.', after);
+        ELSIF EXISTS (SELECT FROM pg_class c WHERE c.oid = after AND c.relpersistence = 't') THEN
+            PERFORM pawl.raise('0A000', format('%s is a temporary table', after),
+                'The order would outlive the table.', 'after => a table that is not temporary');
         END IF;
         IF problem IS NOT NULL THEN
             PERFORM pawl.raise('22023',
@@ -49,8 +56,8 @@ pawl.reap and pawl.fire_due skip rows whose other row is locked. So functions th
 deadlock with them; a plain UPDATE must lock it itself. Callers need UPDATE on a column of the other table. Waits
 for sessions that write to the table. For a table of a pack it must be called again after a restore.
 relation: the enforced table. after: the other table; null: no order. state_column: null: the only bound column.
-Errors: 22023 the keys do not match; 42704 no binding; 42501 not the owner of both tables. Privileges: pawl_admin
-that owns both tables.
+Errors: 22023 the keys do not match; 42P01 no such table; 42704 no binding; 42501 not the owner of both tables.
+Privileges: pawl_admin that owns both tables.
 Example: SELECT pawl.set_lock_order(''steps'', ''tasks'')';
 
 CREATE FUNCTION pawl.set_log_token(relation regclass, token boolean DEFAULT true, state_column name DEFAULT NULL)
@@ -87,7 +94,8 @@ DECLARE
     bound pawl.binding := pawl._own_binding(relation, state_column);
     problem record;
 BEGIN
-    IF columns IS NULL OR array_position(columns, NULL) IS NOT NULL OR array_ndims(columns) > 1 THEN
+    columns := pawl._check_list(columns, 'columns', '{result,error}');
+    IF columns IS NULL OR array_position(columns, NULL) IS NOT NULL THEN
         PERFORM pawl.raise('22004', 'columns must be a list of column names', NULL, 'columns => ''{result,error}''');
     END IF;
     SELECT c.name, a.attnum, format_type(a.atttypid, a.atttypmod) AS type_name INTO problem

@@ -17,6 +17,14 @@ BEGIN
     PERFORM pawl._hear(NEW.relation, '{pawl_operator,pawl_admin}', denied, detail);
     IF TG_OP = 'DELETE' THEN
         RETURN OLD;
+    END IF;
+    IF NEW.relation IS NULL OR NEW.state_column IS NULL THEN
+        PERFORM pawl.raise('22004',
+            format('%s must not be null', CASE WHEN NEW.relation IS NULL THEN 'relation' ELSE 'state_column' END),
+            'A row of pawl.paused is about the queue of one state column.', 'select pawl.pause(''jobs'')');
+    ELSIF octet_length(NEW.queue) > 1000 THEN
+        PERFORM pawl.raise('22023', 'queue must have at most 1000 bytes',
+            format('It has %s.', octet_length(NEW.queue)), 'omit the queue to pause the whole table');
     ELSIF pawl._has_role('pawl_restore') THEN  -- a restore may fill this table before pawl.binding
         RETURN NEW;
     END IF;
