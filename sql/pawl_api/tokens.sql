@@ -83,6 +83,21 @@ $function$;
 COMMENT ON FUNCTION pawl_api._token_role(name, text, text[]) IS
 'internal: rejects invalid roles, persons and scopes of tokens (22004, 42704, 42501, 22023)';
 
+-- A time that is further from now is not a timestamp.
+CREATE FUNCTION pawl_api._expiry(valid interval) RETURNS timestamptz
+LANGUAGE plpgsql VOLATILE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF valid NOT BETWEEN interval '-100 years' AND interval '100 years' THEN
+        PERFORM pawl.raise('22023', 'valid must be at most 100 years', format('It is %s.', valid),
+            'valid => ''90 days'', or null until it is revoked');
+    END IF;
+    RETURN clock_timestamp() + valid;
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._expiry(interval) IS 'internal: when a token expires; null: it does not';
+
 CREATE FUNCTION pawl_api.create_token(role name, person text, scopes text[] DEFAULT '{read}',
         valid interval DEFAULT NULL, note text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -96,16 +111,16 @@ DECLARE
 BEGIN
     PERFORM pawl_api._token_role(role, person, scopes);
     INSERT INTO pawl_api.tokens (digest, role, person, scopes, expires_at, note)
-    VALUES (sha256(convert_to(secret, 'SQL_ASCII')), role, person, scopes, clock_timestamp() + valid, note);
+    VALUES (sha256(convert_to(secret, 'SQL_ASCII')), role, person, scopes, pawl_api._expiry(valid), note);
     RETURN secret;
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.create_token(name, text, text[], interval, text) IS
 'Creates a token for the HTTP API and returns it, this once.
-role: the role of its requests. person: the name of its user. scopes: read, operate; default read. valid: how long;
-default null: until revoked. note: a text; default null.
+role: the role of its requests. person: the name of its user. scopes: read, operate; default read. valid: how
+long, to 100 years; default null: until revoked. note: a text; default null.
 Errors: 22004 role is null; 42704 no such role; 42501 a superuser, or pawl_authenticator is not a member of the role;
-22023 invalid person or scopes. Privileges: pawl_admin.
+22023 invalid person, scopes or valid. Privileges: pawl_admin.
 Example: SELECT pawl_api.create_token(''pawl_reader'', ''Ada'')';
 
 CREATE FUNCTION pawl_api.accept_certificate(fingerprint text, role name, person text, scopes text[] DEFAULT '{read}',
@@ -123,7 +138,7 @@ BEGIN
             'openssl x509 -noout -fingerprint -sha256 -in client.pem');
     END IF;
     INSERT INTO pawl_api.tokens (kind, digest, role, person, scopes, expires_at, note)
-    VALUES ('certificate', decode(digits, 'hex'), role, person, scopes, clock_timestamp() + valid, note)
+    VALUES ('certificate', decode(digits, 'hex'), role, person, scopes, pawl_api._expiry(valid), note)
     RETURNING token INTO made;
     RETURN made;
 END
@@ -132,8 +147,8 @@ COMMENT ON FUNCTION pawl_api.accept_certificate(text, name, text, text[], interv
 'Accepts a client certificate for the HTTP API, as pawl_api.create_token creates a token, and returns its id; pawld
 must trust the authority that signed it.
 fingerprint: SHA-256, 64 hexadecimal digits. role: the role of its requests. person: the name of its user. scopes:
-read, operate; default read. valid: how long; default null: until revoked. note: a text; default null.
-Errors: 23505 it is already accepted; 22023 an invalid fingerprint, person or scopes;
+read, operate; default read. valid: how long, to 100 years; default null: until revoked. note: a text; default null.
+Errors: 23505 it is already accepted; 22023 an invalid fingerprint, person, scopes or valid;
 22004 role is null; 42704 no such role;
 42501 a superuser, or pawl_authenticator is not a member of the role. Privileges: pawl_admin.
 Example: SELECT pawl_api.accept_certificate(repeat(''ab'', 32), ''pawl_reader'', ''Ada'')';

@@ -40,6 +40,9 @@ AS $function$
 DECLARE
     sums record;
 BEGIN
+    IF new.operation IS NULL THEN
+        RETURN NULL;
+    END IF;
     sums := pawl_bulk._sums(new.operation);
     RETURN sums.failed = 0 AND sums.successful = new.total_rows;
 END
@@ -57,6 +60,9 @@ AS $function$
 DECLARE
     sums record;
 BEGIN
+    IF new.operation IS NULL THEN
+        RETURN NULL;
+    END IF;
     sums := pawl_bulk._sums(new.operation);
     RETURN sums.failed > 0 AND sums.successful + sums.failed = new.total_rows;
 END

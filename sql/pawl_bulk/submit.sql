@@ -87,6 +87,8 @@ BEGIN
         PERFORM pawl.require_here('bulk', submit.definition);
         PERFORM pawl.raise('P0002', format('there is no definition "%s"', submit.definition), NULL,
             pawl_bulk._known_definitions());
+    ELSIF format IS NULL THEN
+        PERFORM pawl.raise('22004', 'format must not be null', NULL, 'format => ''ndjson'', ''csv'' or ''json''');
     ELSIF rows IS NOT NULL AND jsonb_typeof(rows) <> 'array' THEN
         PERFORM pawl.raise('22023', 'rows must be a JSON array', format('It is of type %s.', jsonb_typeof(rows)),
             'rows => ''[{"field": "value"}]''');
@@ -126,8 +128,8 @@ created_by: texts for the operation; default null. priority: higher is claimed f
 null: the newest. notifications: [{"channel", "target", "triggers"}]; default null.
 Returns operation (its id) and created (false: an operation with this idempotency_key exists, and operation is its
 id).
-Errors: P0002 no such definition; 22023 an invalid argument, dialect or notification. Privileges: pawl_admin,
-pawl_operator, pawl_worker, pawl_reader; needs INSERT on pawl_bulk.operations.
+Errors: P0002 no such definition; 22023 an invalid argument, dialect or notification; 22004 format is null. Privileges:
+pawl_admin, pawl_operator, pawl_worker, pawl_reader; needs INSERT on pawl_bulk.operations.
 Example: SELECT * FROM pawl_bulk.submit(''import'', rows => ''[{"id": 1}, {"id": 2}]'')';
 
 CREATE FUNCTION pawl_bulk._is_blank(raw text, data jsonb, problem text) RETURNS boolean

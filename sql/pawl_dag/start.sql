@@ -225,6 +225,8 @@ DECLARE
 BEGIN
     IF contexts IS NULL THEN
         PERFORM pawl.raise('22004', 'contexts must not be null');
+    ELSIF priority IS NULL THEN
+        PERFORM pawl.raise('22004', 'priority must not be null', NULL, 'priority => 0');
     END IF;
     IF identity_keys IS NOT NULL AND cardinality(identity_keys) <> cardinality(contexts) THEN
         PERFORM pawl.raise('2202E',
@@ -234,6 +236,8 @@ BEGIN
         AND (identity_keys IS NULL OR array_position(identity_keys, NULL) IS NOT NULL) THEN
         PERFORM pawl.raise('22004', format('template "%s" needs an identity key for each task', template.name), NULL,
             key_hint);
+    ELSIF EXISTS (SELECT FROM unnest(identity_keys) i(key) WHERE octet_length(i.key) > 1000) THEN
+        PERFORM pawl.raise('22023', 'an identity key must have at most 1000 bytes', NULL, key_hint);
     END IF;
     SELECT array_agg(coalesce(c.key, CASE template.identity_strategy
                                   WHEN 'strict' THEN
@@ -243,14 +247,12 @@ BEGIN
         FROM unnest(contexts, identity_keys) WITH ORDINALITY c(context, key, n);
     WITH started AS (
         INSERT INTO pawl_dag.tasks (template_uuid, namespace, name, version, priority, rank, context, identity_key,
-            correlation_id, parent_correlation_id,
-                                    failure_policy, steps_total, steps_ready, steps_blocked, deadline_at, stale_after)
+            correlation_id, parent_correlation_id, failure_policy, steps_total, steps_ready, steps_blocked,
+            deadline_at, stale_after)
         SELECT template.template_uuid, template.namespace, template.name, template.version, _insert_tasks.priority,
                pawl_dag._rank(_insert_tasks.priority, clock_timestamp()), coalesce(c.context, '{}'),
-               c.key,
-               coalesce(_insert_tasks.correlation_id, pawl.uuid_v7()), _insert_tasks.parent_correlation_id,
-               template.failure_policy,
-               CASE WHEN mapped THEN 0 ELSE template.steps_total END,
+               c.key, coalesce(_insert_tasks.correlation_id, pawl.uuid_v7()), _insert_tasks.parent_correlation_id,
+               template.failure_policy, CASE WHEN mapped THEN 0 ELSE template.steps_total END,
                CASE WHEN mapped THEN 0 ELSE template.steps_ready END,
                CASE WHEN mapped THEN 0 ELSE template.steps_total - template.steps_ready END,
                clock_timestamp() + template.max_duration, template.stale_after
@@ -267,8 +269,7 @@ BEGIN
     END IF;
     IF n = 0 THEN
         RETURN '{}';
-    END IF;
-    IF mapped THEN
+    ELSIF mapped THEN
         PERFORM pawl_dag._require_arrays(template, started.tasks);
     END IF;
     counted := pawl_dag._insert_steps(template.template_uuid, template.namespace, _insert_tasks.priority,
@@ -320,7 +321,8 @@ priority: higher is claimed first; default 0. identity_keys: one for each contex
 identity_strategy of the template (strict: template version and context; caller_provided; always_unique).
 correlation_id: default null: a new one. parent_correlation_id: default null.
 Errors: 23505 a task with this identity exists; PW008 unknown template; 22023 a mapped step has no array in the
-context, or lists of different lengths; 22004 null. Privileges: pawl_admin, pawl_operator, pawl_worker.
+context, lists of different lengths, or a key of more than 1000 bytes; 22004 null. Privileges: pawl_admin,
+pawl_operator, pawl_worker.
 Example: SELECT pawl_dag.start_tasks(''invoice'', array[''{"order": 1}'', ''{"order": 2}'']::jsonb[])';
 
 CREATE FUNCTION pawl_dag.start_task(name text, context jsonb DEFAULT '{}', namespace text DEFAULT 'default',
@@ -340,5 +342,5 @@ name: of the template. context: a JSON value; default {}. namespace: default "de
 newest. priority: higher is claimed first; default 0. identity_key: default null: by the identity_strategy of the
 template. correlation_id: default null: a new one. parent_correlation_id: default null.
 Errors: 23505 a task with this identity exists; PW008 unknown template; 22023 a mapped step has no array in the
-context, or no identity key; 22004 null. Privileges: pawl_admin, pawl_operator, pawl_worker.
+context, or a key of more than 1000 bytes; 22004 null. Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT pawl_dag.start_task(''invoice'', ''{"order": 3}'')';

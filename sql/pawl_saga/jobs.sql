@@ -108,6 +108,11 @@ BEGIN
         PERFORM pawl.raise('22023', format('unknown priority "%s"', priority), NULL,
             'VERY_HIGH, HIGH, NORMAL, LOW, VERY_LOW');
     END IF;
+    PERFORM pawl_saga._check_name(name, 'name'), pawl_saga._check_name(board, 'board');
+    IF flow IS NOT NULL AND jsonb_typeof(inputs) <> 'object' THEN
+        PERFORM pawl.raise('22023', 'inputs must be a JSON object', format('It is of type %s.', jsonb_typeof(inputs)),
+            'inputs => ''{"name": "value"}''');
+    END IF;
     INSERT INTO pawl_saga.jobs (job_uuid, name, flow, inputs, details, priority, board)
     VALUES (made, post.name, post.flow, coalesce(post.inputs, '{}'), coalesce(post.details, '{}'), weight, post.board);
     RETURN made;
@@ -118,7 +123,8 @@ COMMENT ON FUNCTION pawl_saga.post(text, text, jsonb, jsonb, text, text) IS
 name: a text. flow: the name of the definition that a conductor starts; default null. inputs: of the flow; default
 {}. details: a JSON value for the owner; default {}. priority: VERY_HIGH, HIGH, NORMAL (default), LOW or VERY_LOW.
 board: the queue; default "default".
-Errors: 22023 unknown priority. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Errors: 22023 unknown priority, inputs of a flow that are no object, or a name or board that is empty or has more than
+1000 bytes; 22004 name or board is null. Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT pawl_saga.post(''trip of Ada'', ''trip'', ''{"to": "Rome"}'')';
 
 -- An owned job, locked. P0002: no such job, or it has no owner; PW004: another owner.
@@ -163,6 +169,7 @@ BEGIN
     ELSIF coalesce(processor, '') = '' THEN
         PERFORM pawl.raise('PW004', 'no processor given', NULL, 'processor => ''...''');
     END IF;
+    PERFORM pawl_saga._check_name(processor, 'processor');
     SELECT x.* INTO j FROM pawl_saga.jobs x WHERE x.job_uuid = job FOR NO KEY UPDATE;
     IF NOT FOUND OR j.state = 'COMPLETE' OR j.trashed_at IS NOT NULL THEN
         PERFORM pawl.raise('P0002', format('there is no job %s to claim', job));
@@ -183,7 +190,8 @@ COMMENT ON FUNCTION pawl_saga.claim_job(uuid, text, interval) IS
 pawl.heartbeat extends leases.
 job: its id. processor: its owner. lease: default 60 s.
 Errors: 55000 already claimed, or its board is paused; P0002 no such job, or it has ended; PW004 no processor given;
-22004 lease is null. Privileges: pawl_admin, pawl_operator, pawl_worker.
+22004 lease is null; 22023 lease out of range, or a processor of more than 1000 bytes. Privileges: pawl_admin,
+pawl_operator, pawl_worker.
 Example: SELECT pawl_saga.claim_job(j.job_uuid, ''conductor 1'') FROM pawl_saga.jobs j WHERE j.name =
 ''trip of Ada''';
 
@@ -254,61 +262,6 @@ Errors: P0002 no such job, or it has no owner; PW004 another owner; PW005 the le
 pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT pawl_saga.trash_job(j.job_uuid, ''conductor 1'', ''no such city'') FROM pawl_saga.jobs j WHERE
 j.owner = ''conductor 1''';
-
-CREATE FUNCTION pawl_saga.wait_for_job(job uuid, timeout interval DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
-AS $function$
-DECLARE
-    until timestamptz := clock_timestamp() + timeout;
-    state text;
-BEGIN
-    LOOP
-        SELECT j.state INTO state FROM pawl_saga.jobs j WHERE j.job_uuid = job;
-        IF NOT FOUND THEN
-            PERFORM pawl.raise('P0002', format('there is no job %s', job));
-        END IF;
-        EXIT WHEN state = 'COMPLETE' OR clock_timestamp() >= until;
-        PERFORM pg_sleep(least(0.05, greatest(extract(epoch FROM until - clock_timestamp()), 0.001)));
-    END LOOP;
-    RETURN state = 'COMPLETE';
-END
-$function$;
-COMMENT ON FUNCTION pawl_saga.wait_for_job(uuid, interval) IS
-'Waits until a job is COMPLETE (true) or the timeout has passed (false). Not in REPEATABLE READ. job: its id.
-timeout: default null: none.
-Errors: P0002 no such job. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
-Example: SELECT pawl_saga.wait_for_job(j.job_uuid, ''1 s'') FROM pawl_saga.jobs j WHERE j.name = ''trip of Ada''';
-
-CREATE FUNCTION pawl_saga.wait_for_jobs(board text DEFAULT 'default', timeout interval DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
-AS $function$
-DECLARE
-    until timestamptz := clock_timestamp() + timeout;
-    there bigint;
-BEGIN
-    LOOP
-        SELECT count(*) INTO there FROM pawl_saga.jobs j
-            WHERE j.board = wait_for_jobs.board AND j.state = 'UNCLAIMED' AND j.due_at IS NULL;
-        EXIT WHEN there > 0;
-        IF clock_timestamp() >= until THEN
-            PERFORM pawl.raise('P0002', format('there are no jobs on board "%s"', board));
-        END IF;
-        PERFORM pg_sleep(least(0.05, greatest(extract(epoch FROM until - clock_timestamp()), 0.001)));
-    END LOOP;
-    RETURN there;
-END
-$function$;
-COMMENT ON FUNCTION pawl_saga.wait_for_jobs(text, interval) IS
-'Waits until a board has jobs to claim, and returns how many. Not in REPEATABLE READ. board: default "default".
-timeout: default null: none.
-Errors: P0002 no jobs within the timeout. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
-Example: SELECT pawl_saga.wait_for_jobs(timeout => ''1 s'')';
 
 -- Any number of sessions can run the conductor under one name; each call is a transaction and leaves nothing half done.
 CREATE FUNCTION pawl_saga.conductor() RETURNS text

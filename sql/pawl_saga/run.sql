@@ -88,6 +88,10 @@ BEGIN
     IF jsonb_typeof(inputs) IS DISTINCT FROM 'object' THEN
         PERFORM pawl.raise('22023', 'inputs must be a JSON object', NULL, '{"name": value}');
     END IF;
+    IF defer_reverts IS NULL OR never_resolve IS NULL THEN
+        PERFORM pawl.raise('22004', format('%s must not be null',
+            CASE WHEN defer_reverts IS NULL THEN 'defer_reverts' ELSE 'never_resolve' END), NULL, 'true or false');
+    END IF;
     INSERT INTO pawl_saga.flows (flow_uuid, definition_uuid, name, inputs, defer_reverts, never_resolve, correlation_id)
     VALUES (made, definition, what.name, create_flow.inputs, create_flow.defer_reverts, create_flow.never_resolve,
         coalesce(create_flow.correlation_id, pawl.uuid_v7()))
@@ -106,8 +110,8 @@ COMMENT ON FUNCTION pawl_saga.create_flow(uuid, jsonb, boolean, boolean, uuid, u
 definition: its id. inputs: {"name": value}; default {}. defer_reverts: a REVERT asks the outer retry controllers,
 and reverts everything in the end; default false. never_resolve: a failure ends the flow in FAILURE; default false.
 flow: its id; default null: a new one. correlation_id: default null: a new one.
-Errors: PW008 unknown definition; 22023 inputs is not an object; 23505 the flow exists. Privileges: pawl_admin,
-pawl_operator, pawl_worker.
+Errors: PW008 unknown definition; 22023 inputs is not an object; 22004 null; 23505 the flow exists. Privileges:
+pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT pawl_saga.create_flow(d.definition_uuid, ''{"to": "Rome"}'') FROM pawl_saga.definitions d WHERE
 d.name = ''trip''';
 
@@ -140,7 +144,7 @@ COMMENT ON FUNCTION pawl_saga.start(text, jsonb, boolean, boolean, integer) IS
 'Creates a flow of a definition, runs it and returns its id.
 name: of the definition. inputs, defer_reverts, never_resolve: as in pawl_saga.create_flow. version: default null:
 the newest.
-Errors: PW008 unknown flow; 22023 inputs is not an object, or values are missing. Privileges: pawl_admin,
+Errors: PW008 unknown flow; 22023 inputs is not an object, or values are missing; 22004 null. Privileges: pawl_admin,
 pawl_operator, pawl_worker.
 Example: SELECT pawl_saga.start(''trip'', ''{"to": "Rome"}'')';
 

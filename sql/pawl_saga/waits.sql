@@ -171,6 +171,23 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._signal_came() IS 'internal: gives a signal to the task that waits for it';
 CREATE TRIGGER came AFTER INSERT ON pawl_saga.signals FOR EACH ROW EXECUTE FUNCTION pawl_saga._signal_came();
 
+-- What is in an index.
+CREATE FUNCTION pawl_saga._check_name(value text, argument text) RETURNS void
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF value IS NULL THEN
+        PERFORM pawl.raise('22004', format('%s must not be null', argument), NULL, format('%s => ''...''', argument));
+    ELSIF octet_length(value) NOT BETWEEN 1 AND 1000 THEN
+        PERFORM pawl.raise('22023', format('%s must have 1 to 1000 bytes', argument),
+            format('It has %s.', octet_length(value)), format('%s => ''...''', argument));
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._check_name(text, text) IS
+'internal: rejects a text that is null (22004), empty or too long for an index (22023)';
+
 CREATE FUNCTION pawl_saga.signal(flow uuid, name text, payload jsonb DEFAULT 'null') RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -183,6 +200,7 @@ BEGIN
     IF coalesce(name, '') = '' THEN
         PERFORM pawl.raise('22004', 'name must not be empty', NULL, 'name => ''approved''');
     END IF;
+    PERFORM pawl_saga._check_name(name, 'name');
     PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid = flow FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         PERFORM pawl.raise('P0002', format('there is no flow %s', flow));
@@ -196,5 +214,6 @@ COMMENT ON FUNCTION pawl_saga.signal(uuid, text, jsonb) IS
 'Sends a signal to a flow and returns the id of the signal: one task that waits for it succeeds with the payload as
 its result; if none waits, the signal is kept for the next that does.
 flow: its id. name: of the signal. payload: a JSON value; default null.
-Errors: P0002 no such flow; 22004 name is empty. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Errors: P0002 no such flow; 22004 name is empty; 22023 it has more than 1000 bytes. Privileges: pawl_admin,
+pawl_operator, pawl_worker.
 Example: SELECT pawl_saga.signal(''01890000-0000-7000-8000-000000000001'', ''approved'', ''{"by": "Ada"}'')';

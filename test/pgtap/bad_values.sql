@@ -1,4 +1,4 @@
--- What bad values are told: a SQLSTATE, what is wrong, the facts and what to do.
+-- What bad values are told: a SQLSTATE, what is wrong, the facts and what to do. odd_arguments.sql tries all functions.
 \set QUIET 1
 set client_min_messages to error;
 select no_plan();
