@@ -109,12 +109,12 @@ PAWL_FUNCTION(pawl_key_text) {
 }
 
 // What pawl.history and others do is in PL/pgSQL, which does not compile a function for an array of records.
-PAWL_FUNCTION(pawl_of_key) {
+PAWL_FUNCTION(pawl_by_key) {
     if (get_fn_expr_argtype(fcinfo->flinfo, 1) == RECORDARRAYOID)
         throw pg::Failure(ERRCODE_DATATYPE_MISMATCH, "key must be of one row, not an array of records", {},
                           "Give the key as a value, as row(a, b) or as an array of texts.");
     return pg::call(
-        [&] { return pg::call_inner(fcinfo, "pawl", psprintf("_%s_of_key", get_func_name(fcinfo->flinfo->fn_oid))); });
+        [&] { return pg::call_inner(fcinfo, "pawl", psprintf("_%s_by_key", get_func_name(fcinfo->flinfo->fn_oid))); });
 }
 
 }  // namespace pawl

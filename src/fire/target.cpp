@@ -17,14 +17,15 @@ bool is_string(Oid type) {
 
 // What the caller is told if an input function rejects a text.
 struct Advice {
-    const char* detail;  // null: the one of the input function
     const char* hint;
+    const KeyColumn* column;  // null: the text has no column of its own
 };
 
 void give_advice(void* argument) {
     if (ERRCODE_TO_CATEGORY(geterrcode()) != ERRCODE_DATA_EXCEPTION) return;
     const auto* advice = static_cast<const Advice*>(argument);
-    if (advice->detail != nullptr) errdetail_internal("%s", advice->detail);
+    if (const KeyColumn* column = advice->column)
+        errdetail("Key column \"%s\" is of type %s.", NameStr(column->name), format_type_be(getBaseType(column->type)));
     errhint("%s", advice->hint);
 }
 
@@ -46,14 +47,13 @@ Datum coerce(const Binding& binding, int key, Oid type, Datum value) {
     if (getBaseType(type) == wanted) return value;
     Oid input, parameter;
     getTypeInputInfo(wanted, &input, &parameter);
-    return read_text(
-        input, as_text(type, value), parameter, -1,
-        {psprintf("Key column \"%s\" is of type %s.", NameStr(binding.keys[key].name), format_type_be(wanted)),
-         "Give the key as a value of that type; a composite key as row(a, b) or as an array of texts."});
+    return read_text(input, as_text(type, value), parameter, -1,
+                     {"Give the key as a value of that type; a composite key as row(a, b) or as an array of texts.",
+                      &binding.keys[key]});
 }
 
-constexpr Advice composite_advice = {nullptr, "Give a composite key as row(a, b) or as an array of texts."};
-constexpr Advice list_advice = {nullptr, "Give keys as array[1, 2, 3], or as the text of such an array: '{1,2,3}'."};
+constexpr Advice composite_advice = {"Give a composite key as row(a, b) or as an array of texts.", nullptr};
+constexpr Advice list_advice = {"Give keys as array[1, 2, 3], or as the text of such an array: '{1,2,3}'.", nullptr};
 
 // Whether the first character that is no white space is one of these.
 bool begins_with(const char* text, const char* characters) {

@@ -54,7 +54,7 @@ my %by_c = ('pawl_dag._turn' => 'pawl_dag._take_turn', 'pawl_dag._turns_apart' =
 	 'pawl_dag._insert_tasks' => 'pawl_dag._start_tasks',
 	'pawl_bulk._validate_next_block' => 'pawl_bulk._validate_block',
 	'pawl_bulk._fail_next_row' => 'pawl_bulk._fail_row',
-	map { ("pawl._${_}_of_key" => "pawl.$_") } qw(history state_at audit_of redact));
+	map { ("pawl._${_}_by_key" => "pawl.$_") } qw(history state_at audit_of redact));
 
 # the roles with whose rights a text is run
 my @texts = ({ text => $outside, roles => { map { $_ => 1 } @everybody } });

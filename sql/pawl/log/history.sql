@@ -80,7 +80,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._placed(pawl.binding, text) IS 'internal: the reason of pawl.place in a log row';
 
-CREATE FUNCTION pawl._history_of_key(relation regclass, key anycompatible, state_column name)
+CREATE FUNCTION pawl._history_by_key(relation regclass, key anycompatible, state_column name)
 RETURNS TABLE (sort_key integer, from_state text, to_state text, event text, processor text, actor text,
     correlation_id text, metadata jsonb, machine_version integer, created_at timestamptz, most_recent boolean, id uuid,
     placed text)
@@ -99,7 +99,7 @@ BEGIN
         'BY l.sort_key', pawl._placed(bound, 'l'), bound.history, pawl._of_subject(bound)) USING key_text;
 END
 $function$;
-COMMENT ON FUNCTION pawl._history_of_key(regclass, anycompatible, name) IS
+COMMENT ON FUNCTION pawl._history_by_key(regclass, anycompatible, name) IS
 'internal: pawl.history, for keys that are no array of records';
 
 CREATE FUNCTION pawl.history(relation regclass, key anycompatible, state_column name DEFAULT NULL)
@@ -107,7 +107,7 @@ RETURNS TABLE (sort_key integer, from_state text, to_state text, event text, pro
     correlation_id text, metadata jsonb, machine_version integer, created_at timestamptz, most_recent boolean, id uuid,
     placed text)
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT ROWS 10
-AS 'MODULE_PATHNAME', 'pawl_of_key';
+AS 'MODULE_PATHNAME', 'pawl_by_key';
 COMMENT ON FUNCTION pawl.history(regclass, anycompatible, name) IS
 'Returns the log entries of one row, oldest first.
 relation: the enforced table. key: a value, row(a, b) or an array of texts. state_column: null: the only bound
@@ -119,7 +119,7 @@ Errors: 55000 no log; 42704 no binding; 22023 several bindings, or a key of anot
 all roles; needs SELECT on the log.
 Example: SELECT sort_key, event, to_state FROM pawl.history(''orders'', 1)';
 
-CREATE FUNCTION pawl._state_at_of_key(relation regclass, key anycompatible, at timestamptz, state_column name)
+CREATE FUNCTION pawl._state_at_by_key(relation regclass, key anycompatible, at timestamptz, state_column name)
     RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -146,13 +146,13 @@ BEGIN
     RETURN answer;
 END
 $function$;
-COMMENT ON FUNCTION pawl._state_at_of_key(regclass, anycompatible, timestamptz, name) IS
+COMMENT ON FUNCTION pawl._state_at_by_key(regclass, anycompatible, timestamptz, name) IS
 'internal: pawl.state_at, for keys that are no array of records';
 
 CREATE FUNCTION pawl.state_at(relation regclass, key anycompatible, at timestamptz, state_column name DEFAULT NULL)
     RETURNS text
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT
-AS 'MODULE_PATHNAME', 'pawl_of_key';
+AS 'MODULE_PATHNAME', 'pawl_by_key';
 COMMENT ON FUNCTION pawl.state_at(regclass, anycompatible, timestamptz, name) IS
 'Returns the state that a row had at a time; null before it was inserted and after it was deleted.
 relation: the enforced table. key: a value, row(a, b) or an array of texts. at: the time. state_column: null: the

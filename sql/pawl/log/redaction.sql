@@ -285,7 +285,7 @@ CREATE FUNCTION pawl._redact(relation oid, state_column name, key text[], fields
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_redact';
 COMMENT ON FUNCTION pawl._redact(oid, name, text[], text[], text) IS 'internal: see pawl.redact';
 
-CREATE FUNCTION pawl._redact_of_key(relation regclass, key anycompatible, fields text[], reason text,
+CREATE FUNCTION pawl._redact_by_key(relation regclass, key anycompatible, fields text[], reason text,
         state_column name) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -325,13 +325,13 @@ BEGIN
         named, reason);
 END
 $function$;
-COMMENT ON FUNCTION pawl._redact_of_key(regclass, anycompatible, text[], text, name) IS
+COMMENT ON FUNCTION pawl._redact_by_key(regclass, anycompatible, text[], text, name) IS
 'internal: pawl.redact, for keys that are no array of records';
 
 CREATE FUNCTION pawl.redact(relation regclass, key anycompatible, fields text[], reason text,
         state_column name DEFAULT NULL) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT
-AS 'MODULE_PATHNAME', 'pawl_of_key';
+AS 'MODULE_PATHNAME', 'pawl_by_key';
 COMMENT ON FUNCTION pawl.redact(regclass, anycompatible, text[], text, name) IS
 'Replaces recorded values of one row by salted digests, in log, audit and outbox, and writes to pawl.redaction what
 was replaced, when, why and by which role. The salts are not kept; a hash chain verifies before and after. Returns

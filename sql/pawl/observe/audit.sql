@@ -333,7 +333,7 @@ state_column: null: the only bound column.
 Errors: 42704 no binding or no audit; 55000 no log; 42501 not the owner. Privileges: pawl_admin that owns the log.
 Example: SELECT pawl.unaudit(''orders'')';
 
-CREATE FUNCTION pawl._audit_of_of_key(relation regclass, key anycompatible, state_column name)
+CREATE FUNCTION pawl._audit_of_by_key(relation regclass, key anycompatible, state_column name)
 RETURNS TABLE (transition_id uuid, recorded_at timestamptz, worker text, correlation_id text, success boolean,
     execution_time_ms bigint, state text, event text, actor text, metadata jsonb)
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 5
@@ -357,14 +357,14 @@ BEGIN
         USING key_text;
 END
 $function$;
-COMMENT ON FUNCTION pawl._audit_of_of_key(regclass, anycompatible, name) IS
+COMMENT ON FUNCTION pawl._audit_of_by_key(regclass, anycompatible, name) IS
 'internal: pawl.audit_of, for keys that are no array of records';
 
 CREATE FUNCTION pawl.audit_of(relation regclass, key anycompatible, state_column name DEFAULT NULL)
 RETURNS TABLE (transition_id uuid, recorded_at timestamptz, worker text, correlation_id text, success boolean,
     execution_time_ms bigint, state text, event text, actor text, metadata jsonb)
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT ROWS 5
-AS 'MODULE_PATHNAME', 'pawl_of_key';
+AS 'MODULE_PATHNAME', 'pawl_by_key';
 COMMENT ON FUNCTION pawl.audit_of(regclass, anycompatible, name) IS
 'Returns the audited results of one row, newest first.
 relation: the enforced table. key: a value, row(a, b) or an array of texts. state_column: null: the only bound
