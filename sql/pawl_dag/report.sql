@@ -43,15 +43,45 @@ Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
 Example: SELECT i.* FROM pawl_dag.steps s CROSS JOIN LATERAL pawl_dag.step_inputs(array[s.task_uuid],
 array[s.step_uuid]) i WHERE s.name = ''send''';
 
--- A statement of its own: that of the claim may be older than the results of the parents.
-CREATE FUNCTION pawl_dag._claimed(taken pawl_dag.steps[])
+-- After an error in forming what a step works on: it has failed with it, and would so each time, so it is not tried
+-- again. A transient error leaves the step to its lease.
+CREATE FUNCTION pawl_dag._input_raised(task uuid, step uuid, token bigint, worker text, code text, said text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+SET pawl.processor = ''
+SET pawl.event = ''
+SET pawl.events = ''
+SET pawl.token = ''
+AS $function$
+BEGIN
+    RAISE WARNING USING ERRCODE = code,
+        MESSAGE = format('the input of step %s of task %s cannot be formed: %s', step, task, said),
+        HINT = format('select pawl_dag.resolve_step(%L, %L, ...)', task, step);
+    IF pawl.is_transient(code) THEN
+        RETURN;
+    END IF;
+    PERFORM set_config('pawl.processor', worker, true);
+    UPDATE pawl_dag.steps s SET state = 'enqueued_as_error_for_orchestration', permanent = true,
+           error = jsonb_build_object('message', format('the input of the step cannot be formed: %s', said),
+               'sqlstate', code)
+     WHERE s.task_uuid = task AND s.step_uuid = step AND s.state = 'in_progress' AND s.token = _input_raised.token;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._input_raised(uuid, uuid, bigint, text, text, text) IS
+'internal: fails a step that was claimed and whose input cannot be formed, or leaves it to its lease';
+
+-- The input is read by statements of their own: that of the claim may be older than the results of the parents.
+CREATE FUNCTION pawl_dag._claim(processor text, namespace text, batch integer, lease interval, keys text[])
 RETURNS TABLE (task_uuid uuid, step_uuid uuid, name text, handler text, handler_options jsonb, token bigint,
     attempts integer, context jsonb, parents jsonb, correlation_id uuid, traceparent text, tracestate text)
-LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 100
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 100
 SET search_path = pg_catalog, pg_temp
-AS 'MODULE_PATHNAME', 'pawl_dag_claimed';
-COMMENT ON FUNCTION pawl_dag._claimed(pawl_dag.steps[]) IS
-'internal: steps that were taken, as pawl_dag.claim returns them';
+AS 'MODULE_PATHNAME', 'pawl_dag_claim';
+COMMENT ON FUNCTION pawl_dag._claim(text, text, integer, interval, text[]) IS
+'internal: claims steps, and returns them as pawl_dag.claim does; one whose input cannot be formed fails';
 
 -- Plans are kept, so what is called here must find no settings but its own.
 CREATE FUNCTION pawl_dag.claim(processor text, namespace text DEFAULT 'default', batch integer DEFAULT 1,
@@ -78,17 +108,7 @@ BEGIN
     IF claim.orchestrate IS NOT NULL THEN
         PERFORM FROM pawl_dag.orchestrate(pawl.check_batch(claim.orchestrate, 10000, 'orchestrate'));
     END IF;
-    IF claim.keys IS NOT NULL THEN
-        RETURN QUERY
-            SELECT * FROM pawl_dag._claimed((SELECT array_agg(c)
-                FROM pawl.claim_keys(NULL::pawl_dag.steps, claim.keys, 'Start', claim.processor, longest,
-                    claim.namespace) c));
-        RETURN;
-    END IF;
-    RETURN QUERY
-        SELECT * FROM pawl_dag._claimed((SELECT array_agg(c)
-            FROM pawl.claim(NULL::pawl_dag.steps, 'Start', claim.processor, longest, most,
-                claim.namespace) c));
+    RETURN QUERY SELECT * FROM pawl_dag._claim(claim.processor, claim.namespace, most, longest, claim.keys);
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.claim(text, text, integer, interval, integer, text[]) IS
@@ -98,7 +118,8 @@ processor: the worker. namespace: the queue; default "default". batch: 1 to 1000
 limited by the timeout of the step. orchestrate: advance at most this many tasks first; default null: none. keys:
 claim these steps instead, each the text of an array of task and step: array[array[task_uuid, step_uuid]::text].
 Returns task_uuid, step_uuid, name, handler, handler_options, token (the fencing token), attempts (this one
-included), and context, parents, correlation_id, traceparent and tracestate as pawl_dag.step_inputs.
+included), and context, parents, correlation_id, traceparent and tracestate as pawl_dag.step_inputs. A step whose
+input is too large to be returned fails with 54000 instead, with a warning, and is not retried.
 Errors: PW004 no processor given; 22023 batch, orchestrate or lease out of range; 42501 steps of SQL functions, which
 only pawl_dag.run_sql_steps and work_sql_steps run. Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT step_uuid, handler, context FROM pawl_dag.claim(''worker 1'', batch => 10)';

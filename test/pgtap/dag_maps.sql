@@ -95,5 +95,80 @@ select is_rows(format('select state, steps_satisfied from pawl_dag.tasks where t
     $$values ('complete', 1002)$$, 'a set of 1,000');
 select is((select jsonb_array_length(parents #> '{thumb,result}')
     from pawl_dag.step_inputs(array[:'task'::uuid], array[step_of(:'task', 'join')])), 1000, 'all of their results');
+-- An input that cannot be formed, or not be sent, fails its step and stops no other. Numbers of a few bytes have
+-- 131,072 digits as text.
+select pawl_dag.define_template('{"name": "joined", "identity_strategy": "always_unique", "steps": [
+    {"name": "each", "map": "l"}, {"name": "join", "dependencies": ["each"]}]}'), pawl_dag.define_template(
+    '{"name": "one", "identity_strategy": "always_unique", "steps": [{"name": "single"}]}') \g /dev/null
+\set me 00000000-0000-7000-8000-00000000000a
+-- (which compresses them ten times as fast, where the server has it)
+select set_config(name, 'lz4', false) from pg_settings where name = 'default_toast_compression'
+    and 'lz4' = any (enumvals) \g /dev/null
+-- A task of which each of so many elements has this result, and one of a single step behind it.
+create function joins(result jsonb, elements int default 6) returns uuid language plpgsql as $$
+declare task constant uuid := pawl_dag.start_task('joined', jsonb_build_object('l', (select jsonb_agg(i)
+    from generate_series(1, elements) i)));
+begin
+    perform from pawl_dag.orchestrate(1000);
+    perform from pawl_dag.claim('00000000-0000-7000-8000-00000000000a', batch => 1000, lease => '1 hour');
+    perform set_config('pawl.processor', '00000000-0000-7000-8000-00000000000a', true);
+    update pawl_dag.steps s set state = 'enqueued_for_orchestration', result = joins.result
+        where s.task_uuid = task and s.map_of = 'each';
+    perform set_config('pawl.processor', '', true);
+    perform from pawl_dag.start_task('one');
+    perform from pawl_dag.orchestrate(1000);
+    return task;
+end $$;
+create function failure_of(task uuid) returns text language sql as $$
+    select concat_ws(' ', s.state, s.error ->> 'sqlstate', s.permanent) from pawl_dag.steps s
+     where s.task_uuid = task and s.name = 'join' $$;
+select joins(to_jsonb(repeat('x', 1000000)), 300) as long_ones \gset
+set role pawl_worker;
+select is((select string_agg(name, ' ') from pawl_dag.claim(:'me')), 'single',
+    'results that are too large for one value do not stop the steps behind them');
+reset role;
+select is(failure_of(:'long_ones'), 'enqueued_as_error_for_orchestration 54000 t', 'their step fails');
+select is((select l.event || ' ' || l.processor from pawl_dag.step_transitions l join pawl_dag.steps s
+    using (task_uuid, step_uuid) where s.task_uuid = :'long_ones' and s.name = 'join'
+    order by l.sort_key desc limit 1), 'EnqueueAsErrorForOrchestration ' || :'me', 'as if its worker had reported it');
+select tasks from pawl_dag.orchestrate() \g /dev/null
+select is((select t.state || ' ' || d.reason from pawl_dag.tasks t join pawl_dag.dlq d using (task_uuid)
+    where t.task_uuid = :'long_ones'), 'blocked_by_failures max_retries_exceeded', 'and is not retried');
+select joins((select jsonb_agg('1e131071'::jsonb) from generate_series(1, 1500))) as numbers \gset
+select is((select string_agg(name, ' ') from pawl_dag.claim(:'me', batch => 10)), 'single',
+    'nor do numbers that no message can hold');
+select is(failure_of(:'numbers'), 'enqueued_as_error_for_orchestration 54000 t', 'whose step fails as well');
+select joins((select to_jsonb(string_agg(md5(i::text), '')) from generate_series(1, 10000) i)) as fitting \gset
+select is((select jsonb_agg(length(r)) from pawl_dag.claim(:'me', batch => 10) c,
+    jsonb_array_elements_text(c.parents #> '{each,result}') r where c.name = 'join'),
+    '[320000, 320000, 320000, 320000, 320000, 320000]', 'results that fit are returned');
+select joins((select jsonb_agg('1e131071'::jsonb) from generate_series(1, 1500))) as rejected \gset
+create function public.no_errors() returns trigger language plpgsql as $$ begin raise 'no errors today'; end $$;
+create trigger no_errors before update on pawl_dag.steps for each row
+    when (new.state = 'enqueued_as_error_for_orchestration') execute function public.no_errors();
+select is((select string_agg(name, ' ') from pawl_dag.claim(:'me', batch => 10)), 'single',
+    'nor does a step that cannot fail either');
+drop trigger no_errors on pawl_dag.steps;
+select is(failure_of(:'rejected'), 'in_progress f', 'which waits until its lease expires');
+
+-- in a call that reports as well
+select pawl_dag.start_task('one') as mine \gset
+select tasks from pawl_dag.orchestrate() \g /dev/null
+select step_uuid, token from pawl_dag.claim(:'me', lease => '1 hour') \gset
+select joins((select jsonb_agg('1e131071'::jsonb) from generate_series(1, 1500))) as others \gset
+select is((select string_agg(concat_ws(' ', ok::text, state, problem, name), ', ') from pawl_dag.report_and_claim(
+    jsonb_build_array(jsonb_build_object('task_uuid', :'mine', 'step_uuid', :'step_uuid', 'token', :token,
+    'result', 1)), :'me', batch => 10)), 'true enqueued_for_orchestration, single',
+    'a report is recorded though the input of a step cannot be formed');
+select is(failure_of(:'others'), 'enqueued_as_error_for_orchestration 54000 t', 'whose step fails alone');
+
+-- errors of earlier attempts, of more than 1 GB together
+select pawl_dag.start_task('joined', jsonb_build_object('l', (select jsonb_agg(i) from generate_series(1, 1100) i)))
+    as retried \gset
+select tasks from pawl_dag.orchestrate() \g /dev/null
+update pawl_dag.steps set error = e.error from (select to_jsonb(repeat('x', 1000000)) as error offset 0) e
+    where task_uuid = :'retried' and state = 'enqueued';
+select is((select count(*) from pawl_dag.claim(:'me', batch => 2000)), 1100::bigint,
+    'steps are claimed with errors that are too large together');
 select is_empty('select wrong()', 'everything is as it must be');
 select * from finish();

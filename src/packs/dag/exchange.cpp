@@ -281,8 +281,8 @@ private:
         parent.mapped = !no_map;
         parent.name = pg::view(DatumGetTextPP(no_map ? of(2, &null) : map));
         parent.state = "complete";
-        const Datum result = of(4, &null);
-        parent.result = null ? nullptr : DatumGetJsonbP(result);
+        parent.result = of(4, &null);
+        parent.has_result = !null;
         step.values[ClaimedStep::parents] = parents_object(&parent, 1);
         step.knows_parents = true;
     }
@@ -323,19 +323,34 @@ private:
     void return_claimed(ReturnSetInfo* result) {
         if (claimed_.n == 0) return;
         if (claimed_.n > 1) qsort(claimed_.items, claimed_.n, sizeof(ClaimedStep), by_claim_order);
-        add_inputs(*steps_table_.binding, claimed_);
+        find_inputs(*steps_table_.binding, claimed_);
+        Measured measured = {};
         for (int i = 0; i < claimed_.n; ++i) {
-            const ClaimedStep& step = claimed_.items[i];
+            ClaimedStep& step = claimed_.items[i];
             if (!step.found) continue;
-            Datum values[3 + ClaimedStep::columns] = {};
-            bool nulls[3 + ClaimedStep::columns] = {false, false, true, true, true};
-            for (int column = 0; column < ClaimedStep::columns; ++column) {
-                const int to = column < ClaimedStep::name ? column : column + 3;
-                values[to] = step.values[column];
-                nulls[to] = step.nulls[column];
+            if (is_small(step)) {
+                put_claimed(result, step, measured);
+                continue;
             }
-            tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+            MemoryContext own = AllocSetContextCreate(CurrentMemoryContext, "input of a step", ALLOCSET_DEFAULT_SIZES);
+            MemoryContext outer = MemoryContextSwitchTo(own);
+            put_claimed(result, step, measured);
+            MemoryContextSwitchTo(outer);
+            MemoryContextDelete(own);
         }
+    }
+
+    // An error ends the exchange, and pawl_dag.claim fails the step.
+    static void put_claimed(ReturnSetInfo* result, ClaimedStep& step, Measured& measured) {
+        form_input(step, measured);
+        Datum values[3 + ClaimedStep::columns] = {};
+        bool nulls[3 + ClaimedStep::columns] = {false, false, true, true, true};
+        for (int column = 0; column < ClaimedStep::columns; ++column) {
+            const int to = column < ClaimedStep::name ? column : column + 3;
+            values[to] = step.values[column];
+            nulls[to] = step.nulls[column];
+        }
+        tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
     }
 
     const Asked& asked_;

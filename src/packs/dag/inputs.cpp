@@ -1,4 +1,4 @@
-// May throw and may ereport: pawl_dag._claimed, which returns claimed steps with what they work on.
+// May ereport; owns nothing. See inputs.hpp.
 #include "packs/dag/inputs.hpp"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include "fire/target.hpp"
 
 extern "C" {
-#include "utils/typcache.h"
+#include "access/detoast.h"
 }
 
 namespace pawl {
@@ -33,9 +33,14 @@ constexpr const char* step_columns[] = {"task_uuid",       "step_uuid", "name", 
 constexpr Column task_columns[] = {context, correlation, traceparent, tracestate};  // as tasks_of_steps reads them
 constexpr int of_task = lengthof(task_columns);
 
-using Steps = ClaimedSteps;
+// A number of 12 bytes in jsonb can have 131,072 digits in text, so what is not larger than this fits a message.
+constexpr Size small_input = 64 * 1024;
 
-// Everything below ereports and owns nothing.
+constexpr Size most_in_jsonb = JENTRY_OFFLENMASK;  // of an array or an object
+constexpr Size most_overhead = 16;                 // of a value by itself, compared with the same in an array
+constexpr int64 most_text = 1'000'000'000;         // of a row: a message and each of its values is less than 1 GB
+
+using Steps = ClaimedSteps;
 
 Datum value_of(SPITupleTable* table, int row, int column, bool* null) {
     return SPI_getbinval(table->vals[row], table->tupdesc, column, null);
@@ -45,23 +50,6 @@ std::string_view text_of(SPITupleTable* table, int row, int column) {
     bool null;
     const Datum value = value_of(table, row, column, &null);
     return null ? std::string_view() : pg::view(DatumGetTextPP(value));
-}
-
-Steps read_steps(ArrayType* claimed) {
-    Datum* rows;
-    Steps steps = {};
-    deconstruct_array(claimed, ARR_ELEMTYPE(claimed), -1, false, TYPALIGN_DOUBLE, &rows, nullptr, &steps.n);
-    steps.items = static_cast<ClaimedStep*>(palloc0(sizeof(ClaimedStep) * Max(steps.n, 1)));
-    if (steps.n == 0) return steps;
-    TupleDesc descriptor = lookup_rowtype_tupdesc_copy(ARR_ELEMTYPE(claimed), -1);
-    for (int i = 0; i < steps.n; ++i) {
-        HeapTupleHeader row = DatumGetHeapTupleHeader(rows[i]);
-        HeapTupleData tuple = {};
-        tuple.t_len = HeapTupleHeaderGetDatumLength(row);
-        tuple.t_data = row;
-        read_step(&steps.items[i], &tuple, descriptor);
-    }
-    return steps;
 }
 
 bool lacks_parents(const ClaimedStep& claimed) {
@@ -138,9 +126,10 @@ void push_text(JsonbParseState** to, JsonbIteratorToken token, std::string_view 
     pushJsonbValue(to, token, &value);
 }
 
-void push_result(JsonbParseState** to, JsonbIteratorToken token, Jsonb* result) {
+void push_result(JsonbParseState** to, JsonbIteratorToken token, const Parent& parent) {
     JsonbValue value;
     value.type = jbvNull;
+    Jsonb* result = parent.has_result ? DatumGetJsonbP(parent.result) : nullptr;
     if (result != nullptr && JB_ROOT_IS_SCALAR(result)) {
         JsonbExtractScalar(&result->root, &value);
     } else if (result != nullptr) {
@@ -162,10 +151,10 @@ void push_parent(JsonbParseState** to, const Parent* same, int n) {
     push_text(to, WJB_KEY, "result");
     if (same[0].mapped) {
         pushJsonbValue(to, WJB_BEGIN_ARRAY, nullptr);
-        for (int i = 0; i < n; ++i) push_result(to, WJB_ELEM, same[i].result);
+        for (int i = 0; i < n; ++i) push_result(to, WJB_ELEM, same[i]);
         pushJsonbValue(to, WJB_END_ARRAY, nullptr);
     } else {
-        push_result(to, WJB_VALUE, same[0].result);
+        push_result(to, WJB_VALUE, same[0]);
     }
     pushJsonbValue(to, WJB_END_OBJECT, nullptr);
 }
@@ -195,33 +184,115 @@ Parent* read_parents(SPITupleTable* table, int n) {
         parent.name = text_of(table, i, parent.mapped ? 3 : 2);
         parent.place = parent.mapped ? DatumGetInt32(value_of(table, i, 4, &null)) : 0;
         parent.state = text_of(table, i, 5);
-        const Datum result = value_of(table, i, 6, &null);
-        parent.result = null ? nullptr : DatumGetJsonbP(result);
+        parent.result = value_of(table, i, 6, &null);
+        parent.has_result = !null;
     }
     qsort(found, n, sizeof(Parent), by_name);
     return found;
 }
 
-void add_parents(Binding& binding, const Steps& steps) {
-    int n = 0;
-    Parent* found = nullptr;
+void find_parents(Binding& binding, const Steps& steps) {
     Parameters parameters = {};
     parameters.add(UUIDARRAYOID, uuids(steps, task, lacks_parents));
-    if (parameters.values[0] != 0) {
-        parameters.add(UUIDARRAYOID, uuids(steps, step, lacks_parents));
-        n = static_cast<int>(run_planned(binding, parents_of_steps, parameters, Order::sorted));
-        found = read_parents(SPI_tuptable, n);
-    }
-    const Datum none = parents_object(nullptr, 0);
+    if (parameters.values[0] == 0) return;
+    parameters.add(UUIDARRAYOID, uuids(steps, step, lacks_parents));
+    const auto n = static_cast<int>(run_planned(binding, parents_of_steps, parameters, Order::sorted));
+    const Parent* found = read_parents(SPI_tuptable, n);
     int64 number = 0;
     for (int i = 0, first = 0; i < steps.n; ++i) {
+        if (!lacks_parents(steps.items[i])) continue;
         int end = first;
-        if (steps.items[i].knows_parents) continue;
-        if (steps.items[i].has_parents)
-            for (++number; end < n && found[end].of == number;) ++end;
-        steps.items[i].values[parents] = end > first ? parents_object(found + first, end - first) : none;
+        for (++number; end < n && found[end].of == number;) ++end;
+        steps.items[i].ended = found + first;
+        steps.items[i].nended = end - first;
         first = end;
     }
+}
+
+// What the columns of a step hold that a user can fill, without decompressing them.
+Size size_of(const ClaimedStep& step) {
+    Size size = 0;
+    for (const Column column : {options, context}) size += toast_raw_datum_size(step.values[column]);
+    if (step.knows_parents) return size + toast_raw_datum_size(step.values[parents]);
+    for (int i = 0; i < step.nended; ++i)
+        if (step.ended[i].has_result) size += toast_raw_datum_size(step.ended[i].result);
+    return size;
+}
+
+[[noreturn]] void raise_too_large(const char* what, int64 size, int64 most) {
+    ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("the input of the step is too large"),
+                    errdetail("%s %lld bytes, more than %lld.", what, static_cast<long long>(size),
+                              static_cast<long long>(most)),
+                    errhint("Store large results elsewhere, and report where they are.")));
+}
+
+// Rejects results that no jsonb value can hold together, before any of them is read.
+void require_in_jsonb(const ClaimedStep& step) {
+    Size least = 0;
+    for (int i = 0; i < step.nended; ++i)
+        if (step.ended[i].has_result)
+            least += Max(toast_raw_datum_size(step.ended[i].result), most_overhead) - most_overhead;
+    if (least > most_in_jsonb)
+        raise_too_large("The results that it depends on have", static_cast<int64>(least), most_in_jsonb);
+}
+
+// How long a number is as text. A numeric is stored by its digits of four that are not 0, with the weight of the first
+// and how many places it has behind the point: in seven and six bits if these suffice, which is at most 320 characters.
+int64 digits_of(Numeric number) {
+    constexpr uint16 is_short = 0x8000;
+    constexpr uint16 scale_bits = 0x3FFF;
+    struct {
+        uint16 header;
+        int16 weight;
+    } stored = {};
+    memcpy(&stored, VARDATA_ANY(number), Min(sizeof(stored), VARSIZE_ANY_EXHDR(number)));
+    if ((stored.header & is_short) != 0) return 320;
+    return int64{4} * Max(stored.weight + 1, 1) + (stored.header & scale_bits) + 2;
+}
+
+int64 length_of(const char* text, int length, bool exact) {
+    if (!exact) return int64{6} * length + 2;
+    int64 size = length + 2;
+    for (int i = 0; i < length; ++i) {
+        const auto byte = static_cast<unsigned char>(text[i]);
+        if (byte < ' ')
+            size += 5;
+        else if (byte == '"' || byte == '\\')
+            ++size;
+    }
+    return size;
+}
+
+// At most how long a value is as text: exactly, but for numbers and control characters, or as if all characters were
+// such. Stops where it is too long for a message.
+int64 text_size(Jsonb* value, bool exact) {
+    constexpr int separators = 4;
+    int64 size = 0;
+    JsonbIterator* iterator = JsonbIteratorInit(&value->root);
+    JsonbValue part;
+    for (;;) {
+        const JsonbIteratorToken token = JsonbIteratorNext(&iterator, &part, false);
+        if (token == WJB_DONE || size > most_text) return size;
+        size += separators;
+        if (token != WJB_KEY && token != WJB_VALUE && token != WJB_ELEM) continue;
+        if (part.type == jbvString)
+            size += length_of(part.val.string.val, part.val.string.len, exact);
+        else if (part.type == jbvNumeric)
+            size += digits_of(part.val.numeric);
+    }
+}
+
+int64 text_size(Datum value) {
+    Jsonb* json = DatumGetJsonbP(value);
+    const int64 most = text_size(json, false);
+    return most <= most_text / ClaimedStep::columns ? most : text_size(json, true);
+}
+
+// Steps of one task have the same context, which is measured once.
+void require_in_message(const ClaimedStep& step, Measured& measured) {
+    if (measured.context != step.values[context]) measured = {step.values[context], text_size(step.values[context])};
+    const int64 size = measured.size + text_size(step.values[options]) + text_size(step.values[parents]);
+    if (size > most_text) raise_too_large("Its context, handler_options and parents have as text", size, most_text);
 }
 
 }  // namespace
@@ -238,37 +309,31 @@ void read_step(ClaimedStep* read, HeapTuple row, TupleDesc descriptor) {
     read->has_parents = DatumGetInt32(value(step_columns[ClaimedStep::of_step], &null)) > 0;
 }
 
-void add_inputs(Binding& binding, const ClaimedSteps& steps) {
+void find_inputs(Binding& binding, const ClaimedSteps& steps) {
     add_tasks(binding, steps);
-    add_parents(binding, steps);
+    find_parents(binding, steps);
+    const Datum none = parents_object(nullptr, 0);
+    for (int i = 0; i < steps.n; ++i) {
+        ClaimedStep& claimed = steps.items[i];
+        if (claimed.knows_parents || claimed.nended > 0) continue;
+        claimed.values[parents] = none;
+        claimed.knows_parents = true;
+    }
+}
+
+bool is_small(const ClaimedStep& step) {
+    for (int i = 0; i < step.nended; ++i)
+        if (step.ended[i].has_result && VARATT_IS_EXTERNAL(DatumGetPointer(step.ended[i].result))) return false;
+    return size_of(step) <= small_input;
+}
+
+void form_input(ClaimedStep& step, Measured& measured) {
+    const bool small = size_of(step) <= small_input;
+    if (!small) require_in_jsonb(step);
+    if (!step.knows_parents) step.values[parents] = parents_object(step.ended, step.nended);
+    if (!small) require_in_message(step, measured);
 }
 
 }  // namespace dag
-
-namespace {
-
-void return_steps(FunctionCallInfo fcinfo, Binding& binding, ArrayType* claimed) {
-    ReturnSetInfo* result = pg::materialize(fcinfo);
-    const dag::ClaimedSteps steps = dag::read_steps(claimed);
-    if (steps.n == 0) return;
-    SPI_connect();
-    dag::add_inputs(binding, steps);
-    for (int i = 0; i < steps.n; ++i)
-        if (steps.items[i].found)
-            tuplestore_putvalues(result->setResult, result->setDesc, steps.items[i].values, steps.items[i].nulls);
-    SPI_finish();
-}
-
-}  // namespace
-
-PAWL_FUNCTION(pawl_dag_claimed) {
-    const Oid relation = pg::call([] { return get_relname_relid("steps", get_namespace_oid("pawl_dag", false)); });
-    const Target steps = open_target(relation, "state");
-    pg::call([&] {
-        return_steps(fcinfo, *steps.binding, PG_GETARG_ARRAYTYPE_P(0));
-        close_target(steps);
-    });
-    return static_cast<Datum>(0);
-}
 
 }  // namespace pawl

@@ -26,9 +26,11 @@ struct ClaimedStep {
     Datum values[columns];
     bool nulls[columns];
     bool has_parents;
-    bool found;          // its task was
-    bool knows_parents;  // they were read already
-    double rank;         // its place in the order of claims, if it was read
+    bool found;                  // its task was
+    bool knows_parents;          // they were formed already
+    const struct Parent* ended;  // what it depends on, by name, where it does not know them
+    int nended;
+    double rank;  // its place in the order of claims, if it was read
 };
 
 struct ClaimedSteps {
@@ -43,7 +45,8 @@ struct Parent {
     bool mapped;
     int place;
     std::string_view state;
-    Jsonb* result;  // null: none
+    bool has_result;
+    Datum result;  // not detoasted
 };
 
 // What a worker is told of parents that are sorted by name.
@@ -52,8 +55,21 @@ Datum parents_object(const Parent* sorted, int n);
 // Reads the columns of a row of pawl_dag.steps that are the step's own.
 void read_step(ClaimedStep* read, HeapTuple row, TupleDesc descriptor);
 
-// Adds what belongs to their tasks, and the results of their parents, to steps of which the columns of their own are
-// read; not to those that have it. Must run inside SPI.
-void add_inputs(Binding& binding, const ClaimedSteps& steps);
+// Looks up what belongs to their tasks, and their parents, for steps of which the columns of their own are read; not
+// for those that have it. Must run inside SPI.
+void find_inputs(Binding& binding, const ClaimedSteps& steps);
+
+// Whether the input of a step is in the rows that were read, and too small to raise an error when it is formed or sent.
+bool is_small(const ClaimedStep& step);
+
+// The length of a context as text.
+struct Measured {
+    Datum context;
+    int64 size;
+};
+
+// Forms the input of a step whose task was found, in the current memory context. Raises 54000 if it is larger than a
+// jsonb value, or its row than a message to a client, can be.
+void form_input(ClaimedStep& step, Measured& measured);
 
 }  // namespace pawl::dag
