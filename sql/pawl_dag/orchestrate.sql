@@ -194,7 +194,8 @@ COMMENT ON FUNCTION pawl_dag.orchestrate(integer) IS
 'Advances tasks: starts them, reads reported results, enqueues steps that are ready, and completes tasks. A duty:
 call it again until tasks is 0.
 batch: how many tasks at most, 1 to 10000; default 100.
-A task whose steps another session has locked is tried again by the next call, then after 100 ms, 200 ms ... 10 s.
+A task whose steps another session has locked is tried again by the next call, then after 100 ms, 200 ms ... at
+most 1 s.
 Returns tasks (looked at), reported (results that were read), enqueued (steps) and finished (tasks that completed).
 Errors: 22023 batch out of range; a task that raises an error is set aside with a warning. Privileges: pawl_admin,
 pawl_operator, pawl_worker.

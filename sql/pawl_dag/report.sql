@@ -225,7 +225,6 @@ DECLARE
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
     worker constant text := coalesce(report.processor, nullif(caller, ''));
     reports pawl_dag._reported[];
-    readable pawl_dag._reported[];
     recorded integer[] := '{}';
     reported pawl_dag._reported;
     said text;
@@ -247,11 +246,10 @@ BEGIN
             RAISE;
         END IF;
         -- One element raised an error (its lease has ended since, it contradicts itself, a trigger rejects it), so each
-        -- is recorded alone.
-        readable := ARRAY(SELECT r FROM unnest(reports) r WHERE r.problem IS NULL);
+        -- is recorded alone, if no other was for its step.
         FOR i IN 1 .. cardinality(reports) LOOP
-            CONTINUE WHEN EXISTS (SELECT FROM unnest(readable) x
-                WHERE x.task = reports[i].task AND x.step = reports[i].step AND x.n < i);
+            CONTINUE WHEN EXISTS (SELECT FROM unnest(reports) x
+                WHERE x.task = reports[i].task AND x.step = reports[i].step AND x.n = ANY (recorded));
             BEGIN
                 recorded := recorded || pawl_dag._record_reported(reports[i:i], worker);
             EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
@@ -280,7 +278,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag.report(jsonb, text) IS
 'Records results of a worker, and returns one row for each element, in order. A rejected element does not affect the
-others; a result that was recorded can be reported again.
+others, also of the same step; of several for a step the first that is not rejected is recorded. A result that was
+recorded can be reported again.
 results: [{"task_uuid", "step_uuid", "token": as claimed, "result": a JSON value} or {..., "error": {"message",
 "type", "permanent", "retry_after": seconds or a date}}]. processor: default pawl.processor.
 Returns task_uuid, step_uuid, ok, state (of the step) and problem, which begins with a SQLSTATE: PW004 not the
@@ -332,6 +331,6 @@ pawl_dag.report returns them. Then the claimed steps in claim order, where ok is
 handler, handler_options, token, attempts, context, parents, correlation_id, traceparent and tracestate as
 pawl_dag.claim returns them.
 Errors: PW004 no processor given; 22023 results is not an array, batch, orchestrate or lease out of range; 22004
-batch is null; 40P01 see pawl_dag.orchestrate; 42501 the namespace "sql:", which only roles that may run SQL
-functions claim from. Privileges: pawl_admin, pawl_operator, pawl_worker.
+batch is null; 40P01 a plain UPDATE of a step waits for its task, which this call has locked; 42501 the namespace
+"sql:", which only roles that may run SQL functions claim from. Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT * FROM pawl_dag.report_and_claim(''[]'', ''00000000-0000-7000-8000-000000000001'', batch => 10)';

@@ -127,6 +127,40 @@ select is(
     'ok enqueued_for_orchestration, ok enqueued_for_orchestration, PW005, PW005',
     'of several results for one step the first counts, and its repetitions');
 select held() as h \gset
+create function reject_bad() returns trigger language plpgsql as $$ begin raise 'bad result'; end $$;
+create trigger reject_bad before update on pawl_dag.steps for each row when (new.result = '"bad"')
+    execute function reject_bad();
+select is(said(jsonb_build_array(:'h'::jsonb || '{"result": "bad"}', :'h'::jsonb || '{"result": "good"}',
+        :'h'::jsonb || '{"result": "late"}')), 'P0001, ok enqueued_for_orchestration, PW005',
+    'one that is rejected does not hide the next');
+select held() as h \gset
+select is((select string_agg(coalesce(left(r.problem, 5), 'ok ' || r.state), ', ') from pawl_dag.report_and_claim(
+    jsonb_build_array(:'h'::jsonb || '{"result": "bad"}', :'h'::jsonb || '{"result": "good"}'), :'me', 'nothing') r),
+    'P0001, ok enqueued_for_orchestration', 'nor in a call that claims as well');
+drop trigger reject_bad on pawl_dag.steps;
+-- of two claims of one step
+create function held_again() returns jsonb language plpgsql as $$
+declare
+    first constant jsonb := held();
+begin
+    perform said(first || '{"error": {"retry_after": 0}}');
+    perform from pawl_dag.orchestrate(1000);
+    update pawl_dag.steps set next_retry_at = now() where state = 'waiting_for_retry'
+        and step_uuid::text = first ->> 'step_uuid';
+    perform pawl.fire_due('pawl_dag.steps');
+    perform from pawl_dag.orchestrate(1000);
+    return first || (select jsonb_build_object('token', c.token) from pawl_dag.claim(
+        'c0000000-0000-7000-8000-00000000000c', lease => '1 hour', keys => array[array[first ->> 'task_uuid',
+        first ->> 'step_uuid']::text]) c);
+end $$;
+select held_again() as h \gset
+select is(said(jsonb_build_array(:'h'::jsonb || '{"token": 1, "result": 1}', :'h'::jsonb || '{"result": 2}')),
+    'PW005, ok enqueued_for_orchestration', 'a result of an earlier claim does not hide that of the last');
+select held_again() as h \gset
+select is((select string_agg(coalesce(left(r.problem, 5), 'ok ' || r.state), ', ') from pawl_dag.report_and_claim(
+    jsonb_build_array(:'h'::jsonb || '{"token": 1, "result": 1}', :'h'::jsonb || '{"result": 2}'), :'me', 'nothing') r),
+    'PW005, ok complete', 'nor in a call that reports and claims');
+select held() as h \gset
 select pawl_dag.cancel_task((:'h'::jsonb ->> 'task_uuid')::uuid) \g /dev/null
 select is(said(:'h'::jsonb || '{"result": 1}'), 'PW005', 'a cancelled step');
 select held() as h \gset

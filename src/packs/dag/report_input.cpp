@@ -87,14 +87,22 @@ const char* read_element(JsonbValue value, Element* element) {
     return has_wait ? nullptr : "22023 retry_after of an error must be a number of seconds from 0 on, or a date";
 }
 
-int by_step(const void* one, const void* other) {
-    const auto& a = **static_cast<Element* const*>(one);
-    const auto& b = **static_cast<Element* const*>(other);
+// By step and token: a result with the token of an earlier claim is not that of the step.
+int by_claim(const Element& a, const Element& b) {
     for (const Element::Column column : {Element::task, Element::step})
         if (const int order = memcmp(DatumGetUUIDP(a.values[column]), DatumGetUUIDP(b.values[column]), UUID_LEN);
             order != 0)
             return order;
-    return DatumGetInt32(a.values[Element::n]) - DatumGetInt32(b.values[Element::n]);
+    const int64 one = DatumGetInt64(a.values[Element::token]);
+    const int64 other = DatumGetInt64(b.values[Element::token]);
+    return one == other ? 0 : one < other ? -1 : 1;
+}
+
+int by_claim_and_place(const void* one, const void* other) {
+    const auto& a = **static_cast<Element* const*>(one);
+    const auto& b = **static_cast<Element* const*>(other);
+    const int order = by_claim(a, b);
+    return order != 0 ? order : DatumGetInt32(a.values[Element::n]) - DatumGetInt32(b.values[Element::n]);
 }
 
 }  // namespace
@@ -121,12 +129,10 @@ Element** dag::sound_elements(const Elements& elements, int* n) {
     int found = 0;
     for (int i = 0; i < elements.n; ++i)
         if (elements.items[i].nulls[Element::problem]) sound[found++] = &elements.items[i];
-    if (found > 1) qsort(sound, found, sizeof(Element*), by_step);
+    if (found > 1) qsort(sound, found, sizeof(Element*), by_claim_and_place);
     *n = 0;
     for (int i = 0; i < found; ++i)
-        if (i == 0 || !same_id(*sound[i], *sound[*n - 1], Element::task) ||
-            !same_id(*sound[i], *sound[*n - 1], Element::step))
-            sound[(*n)++] = sound[i];
+        if (i == 0 || by_claim(*sound[i], *sound[*n - 1]) != 0) sound[(*n)++] = sound[i];
     return sound;
 }
 
@@ -154,17 +160,17 @@ PAWL_FUNCTION(pawl_dag_read_reports) {
 
 namespace {
 
-// Only steps that this processor has are written, in the order of their keys; of two results for one step the first is
-// taken. What makes a step its own stands in a CASE: as a condition it would imply that of the index of leases, which
-// seems the smallest where no step is leased when statistics are made, and has a dead entry for each step since.
+// Only steps that this processor has are written, in the order of their keys; of two results for one claim the first
+// is taken. What makes a step its own stands in a CASE: as a condition it would imply that of the index of leases,
+// which seems the smallest where no step is leased when statistics are made, and has a dead entry for each step since.
 constexpr const char* record_reported =
     "UPDATE pawl_dag.steps s SET state = CASE WHEN r.failed THEN 'enqueued_as_error_for_orchestration' "
     "ELSE 'enqueued_for_orchestration' END, result = CASE WHEN r.failed THEN s.result ELSE r.result END, "
     "error = CASE WHEN r.failed THEN r.error END, "
     "permanent = CASE WHEN r.failed THEN r.permanent ELSE s.permanent END, "
     "backoff_request = CASE WHEN r.failed THEN r.wait ELSE s.backoff_request END "
-    "FROM (SELECT DISTINCT ON (x.task, x.step) x.* FROM unnest($1) x WHERE x.problem IS NULL "
-    "ORDER BY x.task, x.step, x.n) r WHERE s.task_uuid = r.task AND s.step_uuid = r.step "
+    "FROM (SELECT DISTINCT ON (x.task, x.step, x.token) x.* FROM unnest($1) x WHERE x.problem IS NULL "
+    "ORDER BY x.task, x.step, x.token, x.n) r WHERE s.task_uuid = r.task AND s.step_uuid = r.step "
     "AND CASE WHEN s.state = 'in_progress' THEN s.token = r.token AND s.worker_uuid::text = lower($2) "
     "AND s.lease_until > clock_timestamp() ELSE false END RETURNING r.n";
 

@@ -25,7 +25,7 @@ struct Elements {
 // Reads an array. What is invalid in an element raises no error, but is its problem.
 Elements read_elements(JsonbContainer* results);
 
-// Those without a problem, by their steps; of two for one step the first.
+// Those without a problem, by their steps; of two for one claim of a step the first.
 Element** sound_elements(const Elements& elements, int* n);
 
 // Whether two elements have the same task, or step.
