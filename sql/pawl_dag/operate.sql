@@ -24,23 +24,66 @@ CREATE UNIQUE INDEX dlq_pending ON pawl_dag.dlq (task_uuid) WHERE resolution_sta
 CREATE INDEX dlq_newest ON pawl_dag.dlq (dlq_timestamp, entry_uuid);
 SELECT pg_catalog.pg_extension_config_dump('pawl_dag.dlq', '');
 
-CREATE FUNCTION pawl_dag._task_snapshot(task uuid) RETURNS jsonb
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+CREATE FUNCTION pawl_dag._text_size(value jsonb, most integer) RETURNS bigint
+LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+AS 'MODULE_PATHNAME', 'pawl_dag_text_size';
+COMMENT ON FUNCTION pawl_dag._text_size(jsonb, integer) IS
+'internal: about how long a value is as text, without making it; more than most: it is longer than that';
+
+CREATE FUNCTION pawl_dag._excerpt(value jsonb, most integer) RETURNS jsonb
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT jsonb_build_object('task', to_jsonb(t), 'context', (SELECT to_jsonb(c) FROM pawl_dag.task_context(task) c),
-        'steps',
-        (SELECT jsonb_agg(jsonb_build_object('name', s.name, 'state', s.state, 'attempts', s.attempts, 'error', s.error)
-            ORDER BY s.level, s.name)
-                    FROM pawl_dag.steps s WHERE s.task_uuid = task),
+    SELECT CASE WHEN pawl_dag._text_size(value, most) <= most THEN value
+           ELSE jsonb_strip_nulls(jsonb_build_object('cut', true, 'message', CASE
+               WHEN jsonb_typeof(value) = 'string' THEN left(value #>> '{}', most / 2)
+               WHEN jsonb_typeof(value -> 'message') = 'string' THEN left(value ->> 'message', most / 2) END)) END
+$function$;
+COMMENT ON FUNCTION pawl_dag._excerpt(jsonb, integer) IS
+'internal: a value of at most this length as text, or the beginning of its message, with "cut"';
+
+-- It is made in the transaction that blocks the task, which must not fail because of its size. docs/dag.md has the
+-- limits.
+CREATE FUNCTION pawl_dag._task_snapshot(task uuid) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $function$
+DECLARE
+    most_steps constant integer := 500;
+    most_error constant integer := 2000;
+    most_context constant integer := 65536;
+    t pawl_dag.tasks;
+    listed jsonb;
+    cut jsonb;
+BEGIN
+    SELECT x.* INTO t FROM pawl_dag.tasks x WHERE x.task_uuid = task;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    cut := jsonb_strip_nulls(jsonb_build_object('steps', nullif(greatest((SELECT count(*) FROM pawl_dag.steps s
+            WHERE s.task_uuid = task) - most_steps, 0), 0),
+        'context', nullif(pawl_dag._text_size(t.context, most_context) > most_context, false)));
+    IF cut ? 'context' THEN
+        t.context := '{"cut": true}';
+    END IF;
+    t.error := pawl_dag._excerpt(t.error, most_error);
+    SELECT jsonb_agg(jsonb_build_object('name', s.name, 'state', s.state, 'attempts', s.attempts,
+               'error', pawl_dag._excerpt(s.error, most_error)) ORDER BY s.level, s.name) INTO listed
+      FROM (SELECT x.name, x.state, x.attempts, x.error, x.level FROM pawl_dag.steps x WHERE x.task_uuid = task
+             ORDER BY x.state = 'error' DESC, x.level, x.name LIMIT most_steps) s;
+    RETURN jsonb_build_object('task', to_jsonb(t), 'context', (SELECT to_jsonb(c) FROM pawl_dag.task_context(task) c),
+        'steps', listed,
         'transitions', (SELECT jsonb_agg(to_jsonb(l) ORDER BY l.sort_key DESC)
                           FROM (SELECT h.sort_key, h.from_state, h.to_state, h.event, h.created_at
                               FROM pawl_dag.task_transitions_log h
                                  WHERE h.task_uuid = task ORDER BY h.sort_key DESC LIMIT 10) l))
-      FROM pawl_dag.tasks t WHERE t.task_uuid = task
+        || CASE WHEN cut = '{}' THEN '{}' ELSE jsonb_build_object('cut', cut) END;
+END
 $function$;
 COMMENT ON FUNCTION pawl_dag._task_snapshot(uuid) IS
-'internal: a task, its steps, its context and its last ten transitions';
+'internal: a task, its steps, its context and its last ten transitions, of a limited size';
 
 -- The states of steps that end with their task.
 CREATE FUNCTION pawl_dag._unsettled_states() RETURNS text[]

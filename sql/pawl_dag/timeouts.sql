@@ -49,8 +49,9 @@ records (it would be put into pawl_dag.dlq).
 Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
 Example: SELECT task_uuid, stale_at, fails FROM pawl_dag.stale_tasks()';
 
-CREATE FUNCTION pawl_dag.time_out_tasks(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+-- Tasks that time_out_tasks has locked; checked under the lock. A task without a dead letter gets one.
+CREATE FUNCTION pawl_dag._time_out(watched uuid[]) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
@@ -60,49 +61,106 @@ SET pawl.metadata = ''
 SET pawl.token = ''
 AS $function$
 DECLARE
-    watched uuid[];
     failing uuid[];
     hopeless uuid[];
     recorded uuid[];
+    done bigint;
     more bigint;
+BEGIN
+    SELECT coalesce(array_agg(v.task_uuid) FILTER (WHERE v.fails), '{}'),
+        coalesce(array_agg(v.task_uuid) FILTER (WHERE v.fails AND v.staleness_action = 'error'), '{}'),
+           coalesce(array_agg(v.task_uuid) FILTER (WHERE NOT v.fails AND v.records), '{}')
+      INTO failing, hopeless, recorded FROM pawl_dag.task_staleness v
+      WHERE v.task_uuid = ANY (watched) AND v.health = 'stale';
+    INSERT INTO pawl_dag.dlq (task_uuid, original_state, reason, task_snapshot)
+    SELECT t.task_uuid, t.state, 'staleness_timeout', pawl_dag._task_snapshot(t.task_uuid) FROM pawl_dag.tasks t
+    WHERE t.task_uuid = ANY (recorded)
+    ON CONFLICT DO NOTHING;
+    GET DIAGNOSTICS done = ROW_COUNT;
+    PERFORM set_config('pawl.event', 'Timeout', true),
+        set_config('pawl.metadata', '{"reason": "staleness_timeout"}', true);
+    UPDATE pawl_dag.tasks t SET state = 'blocked_by_failures' WHERE t.task_uuid = ANY (failing);
+    GET DIAGNOSTICS more = ROW_COUNT;
+    PERFORM set_config('pawl.event', 'GiveUp', true);
+    UPDATE pawl_dag.tasks t SET state = 'error' WHERE t.task_uuid = ANY (hopeless);
+    PERFORM set_config('pawl.event', '', true), set_config('pawl.metadata', '', true);
+    -- The others are looked at again when they can be stale: whatever state they are
+    -- in by then, none has a shorter threshold.
+    UPDATE pawl_dag.tasks t SET watch_at = CASE WHEN v.health = 'stale' THEN now() + t.stale_after
+                                                ELSE least(v.stale_at, v.deadline_at, now() + t.stale_after) END
+      FROM pawl_dag.task_staleness v
+      WHERE v.task_uuid = t.task_uuid AND t.task_uuid = ANY (watched) AND t.watch_at <= now();
+    RETURN done + more;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._time_out(uuid[]) IS
+'internal: blocks or records those of the tasks that are stale, and says when to look at the others again';
+
+-- After an error in timing out one task, which must not stop the others.
+CREATE FUNCTION pawl_dag._put_off(late uuid, code text, said text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+BEGIN
+    RAISE WARNING USING ERRCODE = code, MESSAGE = format('task %s cannot be timed out: %s', late, said),
+        HINT = 'select * from pawl_dag.stale_tasks()';
+    UPDATE pawl_dag.tasks t SET watch_at = clock_timestamp() + interval '1 min' WHERE t.task_uuid = late;
+    RETURN FOUND;
+EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+    IF pawl.must_reraise(SQLSTATE) THEN
+        RAISE;
+    END IF;
+    RAISE WARNING 'nor can task % be put off: %', late, SQLERRM;
+    RETURN false;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._put_off(uuid, text, text) IS
+'internal: a task could not be timed out; it is looked at again after a minute (false: not even that)';
+
+CREATE FUNCTION pawl_dag.time_out_tasks(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET jit = off
+AS $function$
+DECLARE
+    watched uuid[];
+    put_off integer := 0;
+    unmoved uuid[] := '{}';  -- what this call could not write, and does not look at again
 BEGIN
     PERFORM pawl.check_batch(batch, 10000);
     done := 0;
-    WHILE done < batch LOOP
+    WHILE done + put_off < batch LOOP
         SELECT coalesce(array_agg(l.task_uuid), '{}') INTO watched
-          FROM (SELECT t.task_uuid FROM pawl_dag.tasks t WHERE t.watch_at <= now()
-              ORDER BY t.watch_at LIMIT batch - done FOR NO KEY UPDATE SKIP LOCKED) l;
+          FROM (SELECT t.task_uuid FROM pawl_dag.tasks t WHERE t.watch_at <= now() AND t.task_uuid <> ALL (unmoved)
+              ORDER BY t.watch_at LIMIT batch - done - put_off FOR NO KEY UPDATE SKIP LOCKED) l;
         EXIT WHEN watched = '{}';
-        -- checked under the lock; a task without a dead letter gets one
-        SELECT coalesce(array_agg(v.task_uuid) FILTER (WHERE v.fails), '{}'),
-            coalesce(array_agg(v.task_uuid) FILTER (WHERE v.fails AND v.staleness_action = 'error'), '{}'),
-               coalesce(array_agg(v.task_uuid) FILTER (WHERE NOT v.fails AND v.records), '{}')
-          INTO failing, hopeless, recorded FROM pawl_dag.task_staleness v
-          WHERE v.task_uuid = ANY (watched) AND v.health = 'stale';
-        INSERT INTO pawl_dag.dlq (task_uuid, original_state, reason, task_snapshot)
-        SELECT t.task_uuid, t.state, 'staleness_timeout', pawl_dag._task_snapshot(t.task_uuid) FROM pawl_dag.tasks t
-        WHERE t.task_uuid = ANY (recorded)
-        ON CONFLICT DO NOTHING;
-        GET DIAGNOSTICS more = ROW_COUNT;
-        done := done + more;
-        PERFORM set_config('pawl.event', 'Timeout', true),
-            set_config('pawl.metadata', '{"reason": "staleness_timeout"}', true);
-        UPDATE pawl_dag.tasks t SET state = 'blocked_by_failures' WHERE t.task_uuid = ANY (failing);
-        GET DIAGNOSTICS more = ROW_COUNT;
-        done := done + more;
-        PERFORM set_config('pawl.event', 'GiveUp', true);
-        UPDATE pawl_dag.tasks t SET state = 'error' WHERE t.task_uuid = ANY (hopeless);
-        PERFORM set_config('pawl.event', '', true), set_config('pawl.metadata', '', true);
-        -- The others are looked at again when they can be stale: whatever state they are
-        -- in by then, none has a shorter threshold.
-        UPDATE pawl_dag.tasks t SET watch_at = CASE WHEN v.health = 'stale' THEN now() + t.stale_after
-                                                    ELSE least(v.stale_at, v.deadline_at, now() + t.stale_after) END
-          FROM pawl_dag.task_staleness v
-          WHERE v.task_uuid = t.task_uuid AND t.task_uuid = ANY (watched) AND t.watch_at <= now();
+        BEGIN
+            done := done + pawl_dag._time_out(watched);
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+            FOR i IN 1 .. cardinality(watched) LOOP
+                BEGIN
+                    done := done + pawl_dag._time_out(watched[i:i]);
+                EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+                    IF pawl.must_reraise(SQLSTATE) THEN
+                        RAISE;
+                    END IF;
+                    put_off := put_off + pawl_dag._put_off(watched[i], SQLSTATE, SQLERRM)::integer;
+                END;
+            END LOOP;
+        END;
+        -- a trigger can suppress an update
+        unmoved := unmoved || ARRAY(SELECT t.task_uuid FROM pawl_dag.tasks t
+            WHERE t.task_uuid = ANY (watched) AND t.watch_at <= now());
     END LOOP;
     SELECT min(t.watch_at) INTO next_at FROM pawl_dag.tasks t WHERE t.watch_at IS NOT NULL;
     -- what is due and left is locked: to ask for it without a pause would not help
-    IF done < batch THEN
+    IF done + put_off < batch THEN
         next_at := greatest(next_at, CASE WHEN next_at <= now() THEN now() + interval '1 s' END);
     END IF;
 END
@@ -113,7 +171,8 @@ gives them up; auto_fail_on_timeout false: does not block; auto_dlq_on_timeout f
 table. A duty: call it periodically.
 batch: how many at most, 1 to 10000; default 100. Returns done (how many) and next_at (when to call it again; null:
 no task can time out).
-Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator.
+Errors: 22023 batch out of range; a task that raises an error is put off for a minute with a warning. Privileges:
+pawl_admin, pawl_operator.
 Example: SELECT * FROM pawl_dag.time_out_tasks()';
 
 CREATE FUNCTION pawl_dag.requeue(task uuid, reason text DEFAULT NULL) RETURNS boolean

@@ -185,6 +185,42 @@ update pawl_dag.steps set next_retry_at = clock_timestamp() - interval '1 second
 select is((select done from pawl.fire_due('pawl_dag.steps')), 1::bigint, 'the wait is over');
 select work();
 select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complete', 'and the second attempt does it');
+-- the snapshot of a dead letter has a limited size, whatever workers reported
+select pawl_dag.define_template('{"name": "wide", "identity_strategy": "always_unique", "failure_policy": "continue",
+    "steps": [{"name": "m", "map": ["l"], "retry": {"max_attempts": 1}}]}') \g /dev/null
+select pawl_dag.start_task('wide', jsonb_build_object('l', (select jsonb_agg(i) from generate_series(1, 600) i),
+    'text', repeat('x', 100000))) as task \gset
+select from pawl_dag.orchestrate();
+update pawl_dag.steps set error = case map_index % 5 when 0 then to_jsonb(e.text)
+        when 1 then jsonb_build_object('message', e.text, 'sqlstate', 'ZZ001')
+        when 2 then jsonb_build_object('message', e.numbers) when 3 then e.numbers
+        else '{"message": "short"}' end, state = 'error'
+    from (select repeat('y', 50000) as text, (select jsonb_agg('1e131071'::jsonb) from generate_series(1, 10))
+        as numbers offset 0) e where task_uuid = :'task' and map_index > 50;
+update pawl_dag.tasks set deadline_at = now() where task_uuid = :'task';
+select is((select done from pawl_dag.time_out_tasks()), 1::bigint, 'a task with large errors is timed out');
+select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'blocked_by_failures', 'the task is blocked');
+select task_snapshot as snapshot from pawl_dag.dlq where task_uuid = :'task' \gset
+select cmp_ok(length(:'snapshot'), '<', 1000000, 'its snapshot is small');
+select is((:'snapshot'::jsonb) -> 'cut', '{"steps": 100, "context": true}', 'and says what was cut');
+select is((:'snapshot'::jsonb) #> '{task,context}', '{"cut": true}', 'the context is');
+select is((select count(*) from jsonb_array_elements((:'snapshot'::jsonb) -> 'steps') s
+    where s ->> 'state' = 'error'), 500::bigint, 'steps in error come first');
+select is_rows(format('select distinct s -> ''error'' from jsonb_array_elements((%L::jsonb) -> ''steps'') s',
+    :'snapshot'), format($$values (jsonb_build_object('cut', true)), (jsonb_build_object('cut', true, 'message',
+    repeat('y', 1000))), ('{"message": "short"}')$$), 'each error is short, or cut to the beginning of its message');
+select pawl_dag.retry_task(:'task') \g /dev/null
+select pawl_dag.cancel_task(:'task') \g /dev/null
+create temporary table measured as select v::jsonb as value from (values ('null'), ('true'), ('0'), ('-0.5'),
+    ('1e131071'), ('1e-16383'), ('123456789.000123'), ('99999999999999999999'), ('1e200'), ('-1e-70'),
+    ('"\u0001\n\"\\x"'), ('""'), ('[]'), ('{}'),
+    ('[[], {}, [1, "a"]]'), ('{"a": {"b": [null, false, 1.5e3]}, "c": "\t"}')) x(v);
+select is_empty('select value, pawl_dag._text_size(value, 1000000), length(value::text) from measured
+    where pawl_dag._text_size(value, 1000000) not between length(value::text) and 8 * length(value::text) + 30',
+    'the length of a value as text is not underestimated');
+select is_empty('select value from measured where pawl_dag._text_size(value, 10) <= 10 and length(value::text) > 10',
+    'also where it is too long');
+
 -- claims with all that a worker needs, and the call that advances tasks before it claims
 select pawl_dag.start_task('diamond', '{"of": "claims"}') as task \gset
 select is((select count(*) from pawl_dag.claim('c0000000-0000-7000-8000-00000000000c')), 0::bigint,

@@ -102,6 +102,44 @@ select is(state_of(:'task'), 'complete: a complete', 'another one does it');
 select is_empty($$select a from pawl_dag.step_result_audit a join pawl_dag.steps s using (step_uuid)
     where not a.success and s.name = 'a' and a.worker like '%d'$$, 'a worker that vanished has no result');
 
+-- a task that raises an error does not stop the others, and is looked at again after a minute
+create function public.reject_update() returns trigger language plpgsql as $$ begin raise 'not this task'; end $$;
+create function public.suppress_update() returns trigger language plpgsql as $$ begin return null; end $$;
+select running('{"max_steps_in_process_minutes": 10}', '13 min') as bad, running('{"max_steps_in_process_minutes": 10}',
+    '12 min') as good, running('{"max_steps_in_process_minutes": 10}', '11 min') as last \gset
+create function timed_out(batch int) returns text language sql set statement_timeout = '20 s' as $$
+    select done || case when next_at > now() then ' later' when next_at <= now() then ' now' else '' end
+        from pawl_dag.time_out_tasks(batch) $$;
+begin;
+create trigger rejects before update on pawl_dag.tasks for each row
+    when (new.failure_policy = 'bad' and new.state = 'blocked_by_failures') execute function public.reject_update();
+update pawl_dag.tasks set failure_policy = 'bad' where task_uuid = :'bad';
+select is(timed_out(100), '2 later', 'the others are timed out');
+select is(recorded(:'bad') || ', ' || recorded(:'good') || ', ' || recorded(:'last'), 'steps_in_process, '
+    'blocked_by_failures staleness_timeout pending, blocked_by_failures staleness_timeout pending', 'and it is not');
+select ok((select watch_at between now() and clock_timestamp() + interval '1 min' from pawl_dag.tasks
+    where task_uuid = :'bad'), 'it is put off');
+select is((select count(*) from pawl_dag.stale_tasks()), 0::bigint, 'for a minute');
+update pawl_dag.tasks set watch_at = now() - interval '1 s' where task_uuid = :'bad';
+drop trigger rejects on pawl_dag.tasks;
+select is(timed_out(100), '1', 'then it is tried again');
+rollback;
+begin;
+create trigger rejects before update on pawl_dag.tasks for each row when (old.failure_policy = 'bad')
+    execute function public.reject_update();
+update pawl_dag.tasks set failure_policy = 'bad' where task_uuid = :'bad';
+select is(timed_out(1), '1 now', 'nor does a task that rejects every update stop them');
+select is(timed_out(1), '1 now', 'also not by a batch of one');
+select is(timed_out(1), '0 later', 'and the call ends');
+rollback;
+begin;
+create trigger suppresses before update on pawl_dag.tasks for each row when (old.failure_policy = 'bad')
+    execute function public.suppress_update();
+update pawl_dag.tasks set failure_policy = 'bad' where task_uuid = :'bad';
+select is(timed_out(100), '2 later', 'nor one whose updates are suppressed');
+rollback;
+select pawl_dag.cancel_tasks(array[:'bad', :'good', :'last']::uuid[]) \g /dev/null
+
 -- priorities: ten hours of waiting are worth one
 select pawl_dag.start_task('twice', priority => 1) as high, pawl_dag.start_task('twice') as low,
     pawl_dag.start_task('twice') as old \gset

@@ -5,6 +5,7 @@
 
 #include "fire/plans.hpp"
 #include "fire/target.hpp"
+#include "packs/dag/json_size.hpp"
 
 extern "C" {
 #include "access/detoast.h"
@@ -236,62 +237,12 @@ void require_in_jsonb(const ClaimedStep& step) {
         raise_too_large("The results that it depends on have", static_cast<int64>(least), most_in_jsonb);
 }
 
-// How long a number is as text. A numeric is stored by its digits of four that are not 0, with the weight of the first
-// and how many places it has behind the point: in seven and six bits if these suffice, which is at most 320 characters.
-int64 digits_of(Numeric number) {
-    constexpr uint16 is_short = 0x8000;
-    constexpr uint16 scale_bits = 0x3FFF;
-    struct {
-        uint16 header;
-        int16 weight;
-    } stored = {};
-    memcpy(&stored, VARDATA_ANY(number), Min(sizeof(stored), VARSIZE_ANY_EXHDR(number)));
-    if ((stored.header & is_short) != 0) return 320;
-    return int64{4} * Max(stored.weight + 1, 1) + (stored.header & scale_bits) + 2;
-}
-
-int64 length_of(const char* text, int length, bool exact) {
-    if (!exact) return int64{6} * length + 2;
-    int64 size = length + 2;
-    for (int i = 0; i < length; ++i) {
-        const auto byte = static_cast<unsigned char>(text[i]);
-        if (byte < ' ')
-            size += 5;
-        else if (byte == '"' || byte == '\\')
-            ++size;
-    }
-    return size;
-}
-
-// At most how long a value is as text: exactly, but for numbers and control characters, or as if all characters were
-// such. Stops where it is too long for a message.
-int64 text_size(Jsonb* value, bool exact) {
-    constexpr int separators = 4;
-    int64 size = 0;
-    JsonbIterator* iterator = JsonbIteratorInit(&value->root);
-    JsonbValue part;
-    for (;;) {
-        const JsonbIteratorToken token = JsonbIteratorNext(&iterator, &part, false);
-        if (token == WJB_DONE || size > most_text) return size;
-        size += separators;
-        if (token != WJB_KEY && token != WJB_VALUE && token != WJB_ELEM) continue;
-        if (part.type == jbvString)
-            size += length_of(part.val.string.val, part.val.string.len, exact);
-        else if (part.type == jbvNumeric)
-            size += digits_of(part.val.numeric);
-    }
-}
-
-int64 text_size(Datum value) {
-    Jsonb* json = DatumGetJsonbP(value);
-    const int64 most = text_size(json, false);
-    return most <= most_text / ClaimedStep::columns ? most : text_size(json, true);
-}
-
 // Steps of one task have the same context, which is measured once.
 void require_in_message(const ClaimedStep& step, Measured& measured) {
-    if (measured.context != step.values[context]) measured = {step.values[context], text_size(step.values[context])};
-    const int64 size = measured.size + text_size(step.values[options]) + text_size(step.values[parents]);
+    if (measured.context != step.values[context])
+        measured = {step.values[context], json_text_size(step.values[context], most_text)};
+    const int64 size = measured.size + json_text_size(step.values[options], most_text) +
+                       json_text_size(step.values[parents], most_text);
     if (size > most_text) raise_too_large("Its context, handler_options and parents have as text", size, most_text);
 }
 
