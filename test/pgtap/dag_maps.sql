@@ -162,24 +162,5 @@ select is((select string_agg(concat_ws(' ', ok::text, state, problem, name), ', 
     'a report is recorded though the input of a step cannot be formed');
 select is(failure_of(:'others'), 'enqueued_as_error_for_orchestration 54000 t', 'whose step fails alone');
 
--- errors of earlier attempts, which can be of more than 1 GB together, are read no more than pawl.claim reads them
-select pawl_dag.start_task('joined', '{"l": [1, 2]}') as retried \gset
-select tasks from pawl_dag.orchestrate() \g /dev/null
-create function toast_read() returns bigint language sql as $$
-    select sum(pg_stat_get_xact_tuples_returned(i.indexrelid))::bigint from pg_class c join pg_index i
-        on i.indrelid = c.reltoastrelid where c.oid = 'pawl_dag.steps'::regclass $$;
-update pawl_dag.steps set error = (select to_jsonb(string_agg(md5(i::text), '')) from generate_series(1, 10000) i)
-    where task_uuid = :'retried' and state = 'enqueued';
-begin;
-select toast_read() as start \gset
-select step_uuid as first from pawl.claim(null::pawl_dag.steps, 'Start', :'me', queue => 'default', batch => 1) \gset
-select toast_read() as kernel \gset
-select is((select count(*) from pawl_dag.claim(:'me') where task_uuid = :'retried'), 1::bigint,
-    'a step with an error of an earlier attempt is claimed');
-select is(toast_read() - :kernel, :kernel::bigint - :start, 'and the error is not read once more');
-select toast_read() as before \gset
-select length(error::text) from pawl_dag.steps where step_uuid = :'first' \g /dev/null
-select cmp_ok(toast_read(), '>', :before::bigint, 'reading it is seen');
-commit;
 select is_empty('select wrong()', 'everything is as it must be');
 select * from finish();

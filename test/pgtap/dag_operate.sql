@@ -195,7 +195,7 @@ update pawl_dag.steps set error = case map_index % 5 when 0 then to_jsonb(e.text
         when 1 then jsonb_build_object('message', e.text, 'sqlstate', 'ZZ001')
         when 2 then jsonb_build_object('message', e.numbers) when 3 then e.numbers
         else '{"message": "short"}' end, state = 'error'
-    from (select repeat('y', 50000) as text, (select jsonb_agg('1e131071'::jsonb) from generate_series(1, 10))
+    from (select repeat('y', 20000) as text, (select jsonb_agg('1e20000'::jsonb) from generate_series(1, 2))
         as numbers offset 0) e where task_uuid = :'task' and map_index > 50;
 update pawl_dag.tasks set deadline_at = now() where task_uuid = :'task';
 select is((select done from pawl_dag.time_out_tasks()), 1::bigint, 'a task with large errors is timed out');
