@@ -107,6 +107,7 @@ create function public.reject_update() returns trigger language plpgsql as $$ be
 create function public.suppress_update() returns trigger language plpgsql as $$ begin return null; end $$;
 select running('{"max_steps_in_process_minutes": 10}', '13 min') as bad, running('{"max_steps_in_process_minutes": 10}',
     '12 min') as good, running('{"max_steps_in_process_minutes": 10}', '11 min') as last \gset
+set statement_timeout = '20 s';
 create function timed_out(batch int) returns text language sql as $$
     select done || case when next_at > now() then ' later' when next_at <= now() then ' now' else '' end
         from pawl_dag.time_out_tasks(batch) $$;
@@ -136,9 +137,9 @@ begin;
 create trigger suppresses before update on pawl_dag.tasks for each row when (old.failure_policy = 'bad')
     execute function public.suppress_update();
 update pawl_dag.tasks set failure_policy = 'bad' where task_uuid = :'bad';
-set local statement_timeout = '20 s';
 select is(timed_out(100), '2 later', 'nor one whose updates are suppressed');
 rollback;
+reset statement_timeout;
 select pawl_dag.cancel_tasks(array[:'bad', :'good', :'last']::uuid[]) \g /dev/null
 
 -- priorities: ten hours of waiting are worth one
