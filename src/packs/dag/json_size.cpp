@@ -13,23 +13,11 @@ namespace dag {
 
 namespace {
 
-// A numeric is stored by its digits of four that are not 0, with the weight of the first and the number of places
-// behind the point; both are in the header if they are small.
 int64 digits_of(Numeric number) {
-    constexpr uint16 is_short = 0x8000;
-    constexpr uint16 scale_bits = 0x3FFF;
-    struct {
-        uint16 header;
-        int16 weight;
-    } stored = {};
-    memcpy(&stored, VARDATA_ANY(number), Min(sizeof(stored), VARSIZE_ANY_EXHDR(number)));
-    int scale = stored.header & scale_bits;
-    int weight = stored.weight;
-    if ((stored.header & is_short) != 0) {
-        scale = (stored.header >> 7) & 0x3F;
-        weight = (stored.header & 0x3F) - ((stored.header & 0x40) != 0 ? 0x40 : 0);
-    }
-    return int64{4} * Max(weight + 1, 1) + scale + 2;
+    char* digits = DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(number)));
+    const auto length = static_cast<int64>(strlen(digits));
+    pfree(digits);
+    return length;
 }
 
 int64 length_of(const char* text, int length, bool exact) {
