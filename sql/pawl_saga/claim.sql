@@ -185,7 +185,9 @@ pawl.heartbeat(''pawl_saga.tasks'', processor) extends the leases.
 processor: the worker. queue: default "default". batch: 1 to 10000; default 1. lease: default 60 s.
 Returns flow_uuid, node, name, action (execute or revert), handler, token (the fencing token), arguments (by
 parameter), and for a revert result and failure (of the task) and failures (of the flow, by atom); traceparent and
-tracestate (of the trace in which the flow started).
+tracestate (of the trace in which the flow started). A task whose arguments cannot be formed, such as more than 256 MB,
+fails with that error and is not returned; a revert gets those values and failures that are large cut, with a member
+"cut": true.
 Errors: PW004 no processor given; 22023 batch or lease out of range; 42501 tasks of SQL functions, which only
 pawl_saga.run_sql_tasks and work_sql_tasks run. Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT flow_uuid, node, action, handler, arguments FROM pawl_saga.claim(''worker 1'', batch => 10)';

@@ -79,7 +79,7 @@ BEGIN
         PERFORM pawl_saga._record_orphans(worker, 'sql:');
     END IF;
     IF pawl_saga._is_paused('pawl_saga.tasks', 'sql:') THEN
-        RETURN '{}';
+        RETURN NULL;
     END IF;
     SELECT array_agg(l.flow_uuid), array_agg(l.node) INTO flows, nodes
       FROM (SELECT f.flow_uuid, t.node FROM pawl_saga.tasks t JOIN pawl_saga.flows f ON f.flow_uuid = t.flow_uuid
@@ -128,11 +128,12 @@ BEGIN
             passed := passed + cardinality(flows);
         END LOOP;
     END LOOP;
-    RETURN '{}';
+    RETURN NULL;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._claim_sql_tasks(text, integer) IS
-'internal: claims tasks that are SQL functions, and locks their flows first';
+'internal: claims tasks that are SQL functions, and locks their flows first; null: there is none; none of them: all '
+'that were claimed have failed, because their input could not be formed';
 
 -- Checks the task itself, which must be the worker's. SECURITY DEFINER: it may set flows aside.
 CREATE FUNCTION pawl_saga._task_raised(flow uuid, node integer, token bigint, duty text, code text, said text)
@@ -262,14 +263,19 @@ BEGIN
     done := 0;
     WHILE done < batch LOOP
         -- no other session can claim a row that this transaction has written, so the lease is a formality
-        works := pawl_saga._claim_sql_tasks(worker, (batch - done)::integer);
+        BEGIN
+            works := pawl_saga._claim_sql_tasks(worker, (batch - done)::integer);
+        EXCEPTION WHEN program_limit_exceeded THEN
+            works := pawl_saga._claim_sql_tasks(worker, 1);  -- together they are too large
+        END;
         IF works <> '{}' THEN
             PERFORM pawl_saga._run_claimed(works, worker);
         END IF;
-        done := done + cardinality(works);
+        -- at least one, so that it ends
+        done := done + CASE WHEN works IS NULL THEN 0 ELSE greatest(cardinality(works), 1) END;
         asked := done < batch AND pawl_saga._ask_next();
         done := done + asked::integer;
-        EXIT WHEN works = '{}' AND NOT asked;
+        EXIT WHEN works IS NULL AND NOT asked;
     END LOOP;
     PERFORM set_config('pawl.processor', caller, true);
 END

@@ -1,7 +1,4 @@
 // May throw and may ereport: pawl_saga.claim, which claims tasks for a worker and returns what it needs of them.
-#include <algorithm>
-#include <iterator>
-
 #include "packs/saga/exchange.hpp"
 #include "pg/index_look.hpp"
 #include "pg/row_trigger.hpp"
@@ -23,137 +20,9 @@ constexpr const char* look_at_queue =
 
 constexpr int most_looked_at = 20;  // entries of an index, before a statement is asked
 
+constexpr int most_rounds = 100;  // of a claim whose tasks all fail
+
 constexpr const char* take_lost = "SELECT t.* FROM pawl_saga._take_lost($1, $2, $3, $4) t";
-
-// Parameters: flows, nodes, and which of them are to be reverted.
-#define DESCRIBE                                                                                                     \
-    "SELECT CASE WHEN EXISTS (SELECT FROM pawl_saga.parameters p WHERE p.definition_uuid = "                         \
-    "(SELECT f.definition_uuid FROM pawl_saga.flows f WHERE f.flow_uuid = r.flow) AND p.node = r.node) "             \
-    "THEN pawl_saga.arguments(r.flow, r.node) ELSE '{}' END, CASE WHEN r.reverting THEN pawl_saga.failures(r.flow) " \
-    "END "
-constexpr RowsStatement describe = {DESCRIBE
-                                    "FROM unnest($1, $2, $3) WITH ORDINALITY r(flow, node, reverting, n) ORDER BY r.n",
-                                    DESCRIBE "FROM (SELECT $1, $2, $3) r(flow, node, reverting)"};
-#undef DESCRIBE
-
-pg::Table<2> flows = {"pawl_saga", "flows", {"flow_uuid", "definition_uuid"}, {}};
-constexpr Oid flows_types[] = {UUIDOID, UUIDOID};
-pg::Table<2> given = {"pawl_saga", "parameters", {"definition_uuid", "node"}, {}};
-constexpr Oid given_types[] = {UUIDOID, INT4OID};
-
-Relation open_rows(pg::Table<2>& table, const Oid* types) {
-    Relation opened =
-        table_open(get_relname_relid(table.name, get_namespace_oid(table.schema, false)), AccessShareLock);
-    table.find_columns(RelationGetDescr(opened), types);
-    return opened;
-}
-
-bool has_parameters(const pg_uuid_t& definition, Datum node) {
-    Relation table = open_rows(given, given_types);
-    ScanKeyData keys[2];
-    ScanKeyInit(&keys[0], given.numbers[0], BTEqualStrategyNumber, F_UUID_EQ, UUIDPGetDatum(&definition));
-    ScanKeyInit(&keys[1], given.numbers[1], BTEqualStrategyNumber, F_INT4EQ, node);
-    bool found = false;
-    pg::visit_matches(table, "parameters_pkey", keys, 2, GetTransactionSnapshot(), [&](HeapTuple) {
-        found = true;
-        return false;
-    });
-    table_close(table, AccessShareLock);
-    return found;
-}
-
-// False if its flow is not found.
-bool has_no_parameters(Datum flow, Datum node) {
-    Relation table = open_rows(flows, flows_types);
-    ScanKeyData key;
-    ScanKeyInit(&key, flows.numbers[0], BTEqualStrategyNumber, F_UUID_EQ, flow);
-    bool none = false;
-    pg::visit_matches(table, "flows_pkey", &key, 1, GetTransactionSnapshot(), [&](HeapTuple row) {
-        bool null;
-        const Datum definition = heap_getattr(row, flows.numbers[1], RelationGetDescr(table), &null);
-        none = !null && !has_parameters(*DatumGetUUIDP(definition), node);
-        return false;
-    });
-    table_close(table, AccessShareLock);
-    return none;
-}
-
-// A column of a claimed task.
-NullableDatum column_of(const Claimed& claimed, int row, const char* name) {
-    const int number = SPI_fnumber(claimed.descriptor, name);
-    if (number <= 0)
-        ereport(ERROR,
-                (errcode(ERRCODE_UNDEFINED_COLUMN), errmsg("column \"%s\" of table \"tasks\" does not exist", name)));
-    NullableDatum found;
-    found.value = heap_getattr(claimed.rows[row], number, claimed.descriptor, &found.isnull);
-    return found;
-}
-
-bool is_reverted(const Claimed& claimed, int row) {
-    return pg::view(DatumGetTextPP(column_of(claimed, row, "state").value)) != "RUNNING";
-}
-
-// Whether each of the tasks is to be executed, and is given nothing.
-bool are_given_nothing(const Claimed& claimed) {
-    for (int i = 0; i < claimed.n; ++i)
-        if (is_reverted(claimed, i) ||
-            !has_no_parameters(column_of(claimed, i, "flow_uuid").value, column_of(claimed, i, "node").value))
-            return false;
-    return true;
-}
-
-// What each of the tasks is given, and the failures because of which it is reverted.
-SPITupleTable* describe_all(const Claimed& claimed, Binding& plans) {
-    Parameters parameters = {};
-    auto add = [&](Oid type, auto value) {
-        auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * claimed.n));
-        for (int i = 0; i < claimed.n; ++i) values[i] = value(i);
-        parameters.add_column(type, values, claimed.n);
-    };
-    add(UUIDOID, [&](int i) { return column_of(claimed, i, "flow_uuid").value; });
-    add(INT4OID, [&](int i) { return column_of(claimed, i, "node").value; });
-    add(BOOLOID, [&](int i) { return BoolGetDatum(is_reverted(claimed, i)); });
-    run_planned(plans, describe, claimed.n, parameters);
-    return SPI_tuptable;
-}
-
-}  // namespace
-
-void answer(const Claimed& claimed, Binding& plans, ReturnSetInfo* result) {
-    if (claimed.n == 0) return;
-    SPITupleTable* described = are_given_nothing(claimed) ? nullptr : describe_all(claimed, plans);
-    const NullableDatum nothing = {DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")), false};
-    const NullableDatum null = {static_cast<Datum>(0), true};
-    for (int i = 0; i < claimed.n; ++i) {
-        auto of = [&](const char* name) { return column_of(claimed, i, name); };
-        auto said = [&](int number) {
-            if (described == nullptr) return number == 1 ? nothing : null;
-            NullableDatum found;
-            found.value = SPI_getbinval(described->vals[i], described->tupdesc, number, &found.isnull);
-            return found;
-        };
-        const bool reverts = is_reverted(claimed, i);
-        const NullableDatum handler = reverts && !of("revert").isnull ? of("revert") : of("execute");
-        const NullableDatum action = {CStringGetTextDatum(reverts ? "revert" : "execute"), false};
-        // pawl_saga.report_and_claim has columns of the report behind the key
-        const NullableDatum all[] = {of("flow_uuid"), of("node"),  of("name"),        action,
-                                     handler,         of("token"), said(1),           of("result"),
-                                     of("failure"),   said(2),     of("traceparent"), of("tracestate")};
-        constexpr std::size_t key = 2;
-        constexpr std::size_t most_between = 3;
-        const std::size_t between = static_cast<std::size_t>(result->setDesc->natts) - lengthof(all);
-        Datum values[lengthof(all) + most_between] = {};
-        bool nulls[lengthof(all) + most_between];
-        std::fill(std::begin(nulls), std::end(nulls), true);
-        for (std::size_t k = 0; k < lengthof(all); ++k) {
-            values[k < key ? k : k + between] = all[k].value;
-            nulls[k < key ? k : k + between] = all[k].isnull;
-        }
-        tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-    }
-}
-
-namespace {
 
 // Whether the statement would find nothing, which it mostly does.
 bool has_nothing_special(const Asked& asked, const Binding& tasks) {
@@ -269,20 +138,33 @@ void set_processor(text* processor) {
                       0, false);
 }
 
-void claim(FunctionCallInfo fcinfo, const Asked& asked) {
+namespace {
+
+// Whether it should be repeated: tasks were claimed, and all of them failed.
+bool claim_once(FunctionCallInfo fcinfo, const Asked& asked) {
     Tuplestorestate* rows = pg::call([] { return tuplestore_begin_heap(false, false, work_mem); });
     const Queue queue = take_over(asked, rows);
     if (queue.has_reverts) claim_by("revert", asked, rows);
     claim_by("execute", asked, rows);
     const Target tasks = open_tasks();
-    pg::call([&] {
+    return pg::call([&] {
         SPI_connect();
-        answer(rows_of(rows, RelationGetDescr(tasks.relation)), *tasks.binding,
-               reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo));
+        const Claimed claimed = rows_of(rows, RelationGetDescr(tasks.relation));
+        const int returned =
+            answer(claimed, *tasks.binding, reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo), Forming::tried);
+        const bool again = claimed.n > 0 && returned == 0;
         SPI_finish();
         close_target(tasks);
         tuplestore_end(rows);
+        return again;
     });
+}
+
+}  // namespace
+
+void claim(FunctionCallInfo fcinfo, const Asked& asked) {
+    for (int round = 0; round < most_rounds; ++round)
+        if (!claim_once(fcinfo, asked)) return;
 }
 
 // The setting pawl.processor keeps the name until the transaction ends.
@@ -317,7 +199,7 @@ PAWL_FUNCTION(pawl_saga_as_claimed) {
             claimed.rows[kept++] = heap_copytuple(&tuple);
         }
         claimed.n = kept;
-        answer(claimed, *tasks.binding, pg::materialize(fcinfo, MAT_SRF_USE_EXPECTED_DESC));
+        answer(claimed, *tasks.binding, pg::materialize(fcinfo, MAT_SRF_USE_EXPECTED_DESC), Forming::tried);
         SPI_finish();
         close_target(tasks);
     });

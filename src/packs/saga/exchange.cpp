@@ -50,7 +50,7 @@ public:
         if (others != pg::Seen::none || starting_.missed) claim_next_into(claimed);
         missing_ = starting_.decided ? asked_.batch - claimed.n : 0;
         for (int i = 0; i < elements_.n; ++i) answer(result, elements_.items[i]);
-        answer(claimed, tasks_, result);
+        answer(claimed, tasks_, result, Forming::at_once);
         return true;
     }
 

@@ -60,14 +60,17 @@ pg::Seen look_for_waiting(const Asked& asked, const Binding& tasks, Rank& first)
 // Throws.
 ClaimRequest request_of(const Target& tasks, const char* event, const Asked& asked, int most);
 
-// Puts what a worker is told of tasks, rows of pawl_saga.tasks, into the last columns of the result. Ereports; runs
-// inside SPI.
+// Puts what a worker is told of tasks, rows of pawl_saga.tasks, into the last columns of the result, and returns of how
+// many. Ereports; runs inside SPI. At once: an error is raised, so the caller's subtransaction ends. Tried: it has a
+// subtransaction of its own if there is anything to form, and after an error the tasks are seen to one by one: one
+// whose input cannot be formed fails.
+enum class Forming { at_once, tried };
 struct Claimed {
     TupleDesc descriptor;
     HeapTuple* rows;
     int n;
 };
-void answer(const Claimed& claimed, Binding& tasks, ReturnSetInfo* result);
+int answer(const Claimed& claimed, Binding& tasks, ReturnSetInfo* result, Forming forming);
 
 // pawl_saga.claim: claims tasks and answers them.
 void claim(FunctionCallInfo fcinfo, const Asked& asked);
