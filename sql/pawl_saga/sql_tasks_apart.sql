@@ -42,6 +42,7 @@ AS $function$
 DECLARE
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
     outcome jsonb;
+    problem text;
 BEGIN
     -- until this transaction ends, the row is locked and the lease is long; a rollback brings the short lease back
     PERFORM set_config('pawl.processor', worker, true);
@@ -59,7 +60,10 @@ BEGIN
     IF NOT (flow_is_locked OR pawl_saga._try_lock((work ->> 'flow_uuid')::uuid)) THEN
         RETURN NULL;
     END IF;
-    PERFORM FROM pawl_saga.report(jsonb_build_array(outcome), worker);
+    SELECT r.problem INTO problem FROM pawl_saga.report(jsonb_build_array(outcome), worker) r WHERE NOT r.ok;
+    IF FOUND THEN
+        PERFORM pawl.raise(left(problem, 5), substr(problem, 7));
+    END IF;
     PERFORM pawl_saga._tasks_done(ARRAY[work]);
     RETURN true;
 END

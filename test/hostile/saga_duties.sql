@@ -186,6 +186,22 @@ select is((select state || ' ' || (select sqlstate || ' ' || message from pawl_s
 drop trigger explode on pawl_saga.tasks;
 delete from pawl_saga.flows;
 
+-- a function that reports its own task does not keep its effects if its result is rejected then
+create table effects (x integer);
+create function self(arguments jsonb) returns jsonb language plpgsql as $$ declare t pawl_saga.tasks; begin
+    insert into public.effects values (1);
+    select * into t from pawl_saga.tasks where name = 'self' and state = 'RUNNING';
+    perform from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', t.flow_uuid, 'node', t.node,
+        'token', t.token, 'failure', 'early')), t.worker);
+    return '1'; end $$;
+select pawl_saga.define('{"task": "self", "execute": "sql:public.self"}') \g /dev/null
+select pawl_saga.start('self') \g /dev/null
+call pawl_saga.work_sql_tasks(1);
+select is((select count(*) from effects), 0::bigint, 'what a task did is undone with its report');
+select is((select t.state || ' ' || s.sqlstate from pawl_saga.tasks t join pawl_saga.set_aside s using (flow_uuid)),
+    'RUNNING PW005', 'and its flow is set aside with the problem');
+delete from pawl_saga.flows;
+
 -- jobs
 select pawl_saga.define('{"flow": "graph", "name": "bad job", "children": [{"task": "a", "wait_seconds": 0}, {"task": '
         '"b"}], "links": [{"from": "a", "to": "b", "decider": {"function": "public.poison"}}]}') \g /dev/null

@@ -2,7 +2,7 @@
 \set QUIET 1
 set client_min_messages = warning;
 create extension if not exists pawl_saga;
-select plan(38);
+select plan(42);
 create function public.f(a jsonb) returns jsonb language sql as $$ select '1'::jsonb $$;
 create function public.u(a jsonb, done jsonb) returns jsonb language sql as $$ select done -> 'result' $$;
 select pawl_saga.define('{"flow": "linear", "name": "trip", "children": [{"task": "a", "execute": "sql:public.f",
@@ -124,4 +124,26 @@ select pawl_saga.resume(:'two') \g /dev/null
 select is(public.steps(), 'revert b, revert a, revert d, revert c', 'which go on with it');
 select is(public.states(:'two'), 'REVERTED: a REVERTED, b REVERTED, d REVERTED, c REVERTED', 'to the end');
 select is_empty('select * from pawl_saga.verify()', 'no counter is wrong with them');
+-- one that is resolved while its flow is suspended
+select pawl_saga.define('{"flow": "linear", "name": "tried", "retry": {"retry": "AlwaysRevert", "name": "r"},
+    "children": [{"task": "a"}, {"task": "b"}]}') \g /dev/null
+create function public.suspended() returns uuid language plpgsql as $$
+declare flow uuid := pawl_saga.start('tried');
+begin
+    perform public.steps('execute b', 'revert a');
+    perform pawl_saga.retry_revert(flow, 'a'), pawl_saga.suspend(flow);
+    return flow;
+end $$;
+select public.suspended() as by_function, public.suspended() as by_hand \gset
+select pawl_saga.resolve(:'by_function', 'a', 'by hand') \g /dev/null
+begin;
+set local pawl.event = 'resolve';
+update pawl_saga.tasks set state = 'REVERTED' where flow_uuid = :'by_hand' and name = 'a';
+commit;
+select is_empty('select * from pawl_saga.verify()', 'a resolved task of a suspended flow blocks nothing any more');
+select is(public.states(:'by_hand'), 'SUSPENDED: r SUCCESS, a REVERTED, b REVERTED', 'and nothing is begun');
+select pawl_saga.resume(:'by_function') \g /dev/null
+select pawl_saga.resume(:'by_hand') \g /dev/null
+select is(public.states(:'by_function'), 'REVERTED: r REVERTED, a REVERTED, b REVERTED', 'until the flow goes on');
+select is(public.states(:'by_hand'), 'REVERTED: r REVERTED, a REVERTED, b REVERTED', 'also if it is written by hand');
 select * from finish();

@@ -12,6 +12,7 @@ REVIEWED = {
     ('complete', 'resolved_manually'): 'a task or step with the result that was wanted',
     ('blocked_by_failures', 'error'): 'a task that failed',
     ('SUSPENDED', 'SUSPENDING'): 'a flow that was suspended',
+    ('RUNNING', 'SUSPENDED', 'SUSPENDING'): 'a flow whose counters are kept',
     ('FAILURE', 'PENDING', 'SUSPENDED'): 'a flow that an operator runs: again only after a failure',
     ('blocked_by_failures', 'cancelled', 'complete', 'error', 'pending', 'resolved_manually'):
         'a task without an owner',

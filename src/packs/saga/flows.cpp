@@ -8,8 +8,8 @@ namespace pawl::saga {
 
 namespace {
 
-#define FLOWS(which)                                                                                    \
-    "SELECT f.flow_uuid, f.definition_uuid, f.state IN ('RUNNING', 'SUSPENDING'), f.state = 'RUNNING' " \
+#define FLOWS(which)                                                                                                 \
+    "SELECT f.flow_uuid, f.definition_uuid, f.state IN ('RUNNING', 'SUSPENDING', 'SUSPENDED'), f.state = 'RUNNING' " \
     "AND NOT f.broken FROM pawl_saga.flows f WHERE f.flow_uuid = " which
 #define MANY FLOWS("ANY ($1) ORDER BY f.flow_uuid")
 #define ONE FLOWS("$1")

@@ -9,7 +9,7 @@ namespace pawl::saga {
 struct Flow {
     pg_uuid_t id;
     pg_uuid_t definition;
-    bool open;             // RUNNING or SUSPENDING
+    bool open;             // RUNNING, SUSPENDING or SUSPENDED, in which a revert can be resolved: its nodes are counted
     bool begins;           // RUNNING and not broken: what is ready in it can be begun
     bool began;            // set by what counts its nodes: something in it can be claimed now
     bool changed = false;  // a trigger has changed it, or had it counted, before its atoms were counted

@@ -195,7 +195,7 @@ private:
         return false;
     }
 
-    // Of flows that go on.
+    // Of flows that go on, or will.
     template <typename Condition>
     Nodes atoms_that(Condition condition) const {
         Nodes nodes = {};
