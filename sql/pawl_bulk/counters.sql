@@ -113,16 +113,23 @@ BEGIN
     FOR o IN SELECT c.operation FROM pawl_bulk.operations c
               WHERE c.status = ANY ('{Validating,Running,Retrying}')
                   OR c.completed_at > clock_timestamp() - interval '1 minute' ORDER BY c.operation LIMIT batch LOOP
-        WITH taken AS (
-            DELETE FROM pawl_bulk.tallies t
-             WHERE t.operation = o AND t.tally IN (SELECT x.tally FROM pawl_bulk.tallies x WHERE x.operation = o
-                 ORDER BY x.tally LIMIT 10000 FOR UPDATE SKIP LOCKED)
-               AND EXISTS (SELECT FROM pawl_bulk.tallies x WHERE x.operation = o OFFSET 31)
-            RETURNING t.validated, t.successful, t.failed),
-        summed AS (INSERT INTO pawl_bulk.tallies (operation, validated, successful, failed)
-                   SELECT o, sum(t.validated), sum(t.successful), sum(t.failed) FROM taken t HAVING count(*) > 0)
-        SELECT count(*) INTO folded FROM taken;
-        done := done + folded;
+        BEGIN
+            WITH taken AS (
+                DELETE FROM pawl_bulk.tallies t
+                 WHERE t.operation = o AND t.tally IN (SELECT x.tally FROM pawl_bulk.tallies x WHERE x.operation = o
+                     ORDER BY x.tally LIMIT 10000 FOR UPDATE SKIP LOCKED)
+                   AND EXISTS (SELECT FROM pawl_bulk.tallies x WHERE x.operation = o OFFSET 31)
+                RETURNING t.validated, t.successful, t.failed),
+            summed AS (INSERT INTO pawl_bulk.tallies (operation, validated, successful, failed)
+                       SELECT o, sum(t.validated), sum(t.successful), sum(t.failed) FROM taken t HAVING count(*) > 0)
+            SELECT count(*) INTO folded FROM taken;
+            done := done + folded;
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+            IF pawl_bulk._ends_duty(SQLSTATE) THEN
+                RAISE;
+            END IF;
+            RAISE WARNING 'counters of operation % are not added up: %', o, SQLERRM USING ERRCODE = SQLSTATE;
+        END;
     END LOOP;
     next_at := clock_timestamp() + interval '5 s';
 END

@@ -52,6 +52,53 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._deliver(pawl_bulk.notices, boolean) IS
 'internal: calls the function of a notice and returns its error; patient: a transient error is raised';
 
+-- What it did is undone; its lease ends when it is tried again, or, after max_tries, given up.
+CREATE FUNCTION pawl_bulk._notice_raised(n jsonb, worker text, code text, said text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+SET pawl.processor = ''
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+#variable_conflict use_variable
+BEGIN
+    PERFORM set_config('pawl.processor', worker, true);
+    RAISE WARNING 'notice % of operation % is put off: %', n ->> 'notice', n ->> 'operation', said USING ERRCODE = code;
+    UPDATE pawl_bulk.notices x SET message = left(said, 2000),
+           lease_until = clock_timestamp() + least(interval '10 min', interval '1 s' * 2 ^ least(x.tries, 10))
+     WHERE x.operation = (n ->> 'operation')::uuid AND x.notice = (n ->> 'notice')::uuid AND x.state = 'leased'
+       AND x.token = (n ->> 'token')::bigint AND x.worker = worker;
+EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+    IF pawl_bulk._ends_duty(SQLSTATE) THEN
+        RAISE;
+    END IF;
+    RAISE WARNING 'the lease of notice % stays as it is: %', n ->> 'notice', SQLERRM;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._notice_raised(jsonb, text, text, text) IS
+'internal: a notice whose delivery could not be recorded is put off';
+
+CREATE FUNCTION pawl_bulk._deliver_apart(n pawl_bulk.notices) RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM pawl_bulk._end_notice(n, pawl_bulk._deliver(n, false));
+    RETURN 1;
+EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+    IF pawl_bulk._ends_duty(SQLSTATE) THEN
+        RAISE;
+    END IF;
+    PERFORM pawl_bulk._notice_raised(jsonb_build_object('operation', n.operation, 'notice', n.notice, 'token', n.token),
+        n.worker, SQLSTATE, SQLERRM);
+    RETURN 0;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._deliver_apart(pawl_bulk.notices) IS
+'internal: delivers a claimed notice; 0: that could not be recorded, and is undone';
+
 CREATE FUNCTION pawl_bulk.run_sql_notices(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -68,11 +115,11 @@ BEGIN
     -- all in this transaction, so the lease does not matter
     taken := ARRAY(SELECT c FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', 'run_sql_notices ' || pg_backend_pid(),
         '1 day', batch, 'sql') c);
+    done := 0;
     FOREACH n IN ARRAY taken LOOP
-        PERFORM pawl_bulk._end_notice(n, pawl_bulk._deliver(n, false));
+        done := done + pawl_bulk._deliver_apart(n);
     END LOOP;
     PERFORM set_config('pawl.processor', caller, true);
-    done := cardinality(taken);
     next_at := clock_timestamp() + interval '1 s';
 END
 $function$;
@@ -141,7 +188,8 @@ BEGIN
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     PERFORM pawl.check_batch(batch, 10000), pawl.check_lease(lease);
     CALL pawl.claim_and_run('SELECT pawl_bulk._take_notice($1, $2)', 'SELECT pawl_bulk._deliver_taken($1, $2)',
-        NULL, 'work_sql_notices ' || pg_backend_pid(), lease, batch, delivered);
+        'SELECT pawl_bulk._notice_raised($1, $2, $3, $4)', 'work_sql_notices ' || pg_backend_pid(), lease, batch,
+        delivered);
     done := delivered;
     wait_ms := 1000;
 END

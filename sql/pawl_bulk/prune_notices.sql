@@ -18,6 +18,36 @@ COMMENT ON FUNCTION pawl_bulk.keep_notices(interval) IS
 null: for ever.
 Errors: 22023 keep is out of range. Privileges: pawl_admin. Example: SELECT pawl_bulk.keep_notices(''7 days'')';
 
+-- Past what cannot be deleted, which stays the oldest.
+CREATE FUNCTION pawl_bulk._prune_apart(keep interval, batch integer) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $function$
+DECLARE
+    old record;
+    done bigint := 0;
+BEGIN
+    FOR old IN SELECT x.operation, x.notice FROM pawl_bulk.notices x WHERE x.ended_at < clock_timestamp() - keep
+                ORDER BY x.ended_at FOR UPDATE SKIP LOCKED LOOP
+        EXIT WHEN done >= batch;
+        BEGIN
+            DELETE FROM pawl_bulk.notices n WHERE n.operation = old.operation AND n.notice = old.notice;
+            done := done + 1;
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+            IF pawl_bulk._ends_duty(SQLSTATE) THEN
+                RAISE;
+            END IF;
+            RAISE WARNING 'notice % cannot be deleted: %', old.notice, SQLERRM USING ERRCODE = SQLSTATE;
+        END;
+    END LOOP;
+    RETURN done;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._prune_apart(interval, integer) IS
+'internal: deletes old notices one by one; returns how many';
+
 -- It deletes what an admin has declared, whichever role calls it.
 CREATE FUNCTION pawl_bulk.prune_notices(batch integer DEFAULT 1000, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
@@ -33,10 +63,17 @@ BEGIN
     IF NOT FOUND THEN
         keep := '30 days';
     END IF;
-    DELETE FROM pawl_bulk.notices n
-     WHERE (n.operation, n.notice) IN (SELECT x.operation, x.notice FROM pawl_bulk.notices x
-         WHERE x.ended_at < clock_timestamp() - keep ORDER BY x.ended_at LIMIT batch FOR UPDATE SKIP LOCKED);
-    GET DIAGNOSTICS done = ROW_COUNT;
+    BEGIN
+        DELETE FROM pawl_bulk.notices n
+         WHERE (n.operation, n.notice) IN (SELECT x.operation, x.notice FROM pawl_bulk.notices x
+             WHERE x.ended_at < clock_timestamp() - keep ORDER BY x.ended_at LIMIT batch FOR UPDATE SKIP LOCKED);
+        GET DIAGNOSTICS done = ROW_COUNT;
+    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+        IF pawl_bulk._ends_duty(SQLSTATE) THEN
+            RAISE;
+        END IF;
+        done := pawl_bulk._prune_apart(keep, batch);
+    END;
     next_at := clock_timestamp() + interval '1 hour';
 END
 $function$;

@@ -127,6 +127,26 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._end_late(uuid[], bigint[], integer[], timestamptz) IS
 'internal: times records out; returns how many';
 
+CREATE FUNCTION pawl_bulk._time_out_later(operation uuid, row_number bigint, step_index integer) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $function$
+#variable_conflict use_variable
+BEGIN
+    UPDATE pawl_bulk.work w SET deadline_at = clock_timestamp() + interval '1 min'
+     WHERE w.operation = operation AND w.row_number = row_number AND w.step_index = step_index;
+EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+    IF pawl_bulk._ends_duty(SQLSTATE) THEN
+        RAISE;
+    END IF;
+    RAISE WARNING 'row % of operation % is not put off: %', row_number, operation, SQLERRM USING ERRCODE = SQLSTATE;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._time_out_later(uuid, bigint, integer) IS
+'internal: a record that cannot be timed out is left for a minute';
+
 -- Records whose deadline has passed. A check that is due, or being made, gets a little more time: the last one is made
 -- at the deadline.
 CREATE FUNCTION pawl_bulk.time_out(batch integer DEFAULT 1000, OUT done bigint, OUT next_at timestamptz)
@@ -166,9 +186,7 @@ BEGIN
                     RAISE;
                 END IF;
                 RAISE WARNING 'row % of operation % cannot be timed out: %', late.rows[k], late.operations[k], SQLERRM;
-                UPDATE pawl_bulk.work w SET deadline_at = now_at + interval '1 min'
-                 WHERE w.operation = late.operations[k] AND w.row_number = late.rows[k]
-                     AND w.step_index = late.steps[k];
+                PERFORM pawl_bulk._time_out_later(late.operations[k], late.rows[k], late.steps[k]);
             END;
         END LOOP;
     END;

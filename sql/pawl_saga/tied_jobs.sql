@@ -44,6 +44,27 @@ Errors: P0002 no such job, or it has no owner; PW004 another owner; PW005 the le
 pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT pawl_saga.tie_job(j.job_uuid, ''conductor 1'') FROM pawl_saga.jobs j WHERE j.owner = ''conductor 1''';
 
+CREATE FUNCTION pawl_saga._return_job(job uuid, owner text) RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $function$
+BEGIN
+    PERFORM set_config('pawl.processor', owner, true);  -- in the name of its owner
+    UPDATE pawl_saga.jobs j SET state = 'UNCLAIMED' WHERE j.job_uuid = job;
+    RETURN 1;
+EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+    IF pawl_saga._ends_duty(SQLSTATE) THEN
+        RAISE;
+    END IF;
+    RAISE WARNING 'job % is not returned: %', job, SQLERRM USING ERRCODE = SQLSTATE;
+    RETURN 0;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._return_job(uuid, text) IS
+'internal: returns a job whose session has ended to its board; 0: that raised an error';
+
 CREATE FUNCTION pawl_saga.release_jobs(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -65,11 +86,10 @@ BEGIN
         WHERE g <> ALL (ARRAY(SELECT l.number FROM pawl_saga._session_locks() l));
     FOR job IN SELECT j.job_uuid, j.owner FROM pawl_saga.jobs j
         WHERE j.session_lock = ANY (gone) AND j.state = 'CLAIMED'
-                ORDER BY j.job_uuid LIMIT batch FOR NO KEY UPDATE SKIP LOCKED
+                ORDER BY j.job_uuid FOR NO KEY UPDATE SKIP LOCKED
     LOOP
-        PERFORM set_config('pawl.processor', job.owner, true);  -- in the name of its owner
-        UPDATE pawl_saga.jobs j SET state = 'UNCLAIMED' WHERE j.job_uuid = job.job_uuid;
-        done := done + 1;
+        EXIT WHEN done >= batch;
+        done := done + pawl_saga._return_job(job.job_uuid, job.owner);
     END LOOP;
 END
 $function$;

@@ -176,7 +176,28 @@ update pawl_bulk.work set deadline_at = clock_timestamp() - interval '1 s' where
 select is((select done from pawl_bulk.time_out()), 2::bigint, 'records are timed out beside one that cannot be');
 select ok((select deadline_at > clock_timestamp() + interval '30 s' from pawl_bulk.work where operation = :'o'),
     'which is left for a while');
+create function never() returns trigger language plpgsql as $$ begin raise exception 'never'; end $$;
+select submitted('worked', 'a', 'b', 'c') as o \gset
+call run(4);
+select count(*) = 3 as ok from pawl_bulk.claim('w', 'hands') \gset
+update pawl_bulk.work set deadline_at = clock_timestamp() - interval '1 s' where operation = :'o';
+create trigger never before update on pawl_bulk.work for each row when (new.row_number = 2) execute function never();
+select is((select done from pawl_bulk.time_out()), 2::bigint, 'nor is it in the way if it cannot be put off either');
+drop trigger never on pawl_bulk.work;
 drop trigger late on pawl_bulk.records;
+
+-- counters
+select submitted('worked', 'a') as bad \gset
+select submitted('worked', 'a') as good \gset
+call run(4);
+insert into pawl_bulk.tallies (operation, validated, successful, failed)
+    select o, 0, 0, 0 from unnest(array[:'bad', :'good']::uuid[]) o, generate_series(1, 40);
+select format('create trigger never before delete on pawl_bulk.tallies for each row when (old.operation = %L)
+    execute function never()', :'bad') \gexec
+select ok((select done > 40 from pawl_bulk.fold_counters()), 'counters are folded beside those that raise an error');
+select is((select count(*) from pawl_bulk.tallies where operation = :'good'), 1::bigint, 'to one row of an operation');
+drop trigger never on pawl_bulk.tallies;
+select pawl_bulk.cancel(:'bad'), pawl_bulk.cancel(:'good') \gset x_
 
 -- notices
 create function told(notice jsonb) returns void language plpgsql as $$ begin
@@ -208,6 +229,20 @@ alter table pawl_bulk.operations enable trigger written;
 call run(4);
 call run(4);
 select is(outcome(:'o'), 'Completed 1 0', 'a channel that no index holds does not stop its operation');
+insert into pawl_bulk.notices (operation, event, channel, target, payload, asked_by)
+    select :'o', :'o', 'mail', 'old ' || i, '{}', 'me' from generate_series(1, 3) i;
+begin;
+set local session_replication_role = replica;
+update pawl_bulk.notices set ended_at = clock_timestamp() - interval '40 days' - right(target, 1)::int * interval '1 s'
+    where target like 'old %';
+commit;
+create trigger never before delete on pawl_bulk.notices for each row when (old.target = 'old 3')
+    execute function never();
+select is((select done from pawl_bulk.prune_notices(1)), 1::bigint, 'an old notice that cannot be deleted');
+select is((select string_agg(target, ', ' order by target) from pawl_bulk.notices where target like 'old %'),
+    'old 1, old 3', 'does not stop the next one');
+drop trigger never on pawl_bulk.notices;
+delete from pawl_bulk.notices where target like 'old %';
 
 -- signal keys
 select pawl_bulk.define('{"name": "awaited", "track_row_data": true, "steps": [{"name": "s", "kind": "signal", '

@@ -334,6 +334,33 @@ select throws_ok($$select pawl_bulk.keep_notices('0')$$, '42501', null, 'but dec
 reset role;
 select is((select count(*) from pawl_bulk.notices where ended_at is not null), :ended::bigint - 1,
     'and the others stay');
+-- one that cannot be recorded stops no other, and what it did is undone
+create function raises() returns trigger language plpgsql as $$ begin raise 'bad notice'; end $$;
+select done from pawl_bulk.run_sql_notices(10000) \gset
+select done_with('good', '{"channel": "sql", "target": "public.told", "triggers": ["completion"]}') as bad,
+    done_with('good', '{"channel": "sql", "target": "public.told", "triggers": ["completion"]}') as good \gset
+create function states() returns text language sql as $$
+    select string_agg(concat_ws(' ', n.state, n.message, t.status), ', ' order by n.notice)
+      from pawl_bulk.notices n left join public.told t on t.key = n.payload ->> 'key'
+     where n.operation in (current_setting('test.bad')::uuid, current_setting('test.good')::uuid) $$;
+select set_config('test.bad', :'bad', false), set_config('test.good', :'good', false) \gset x_
+select format('create trigger raises before update on pawl_bulk.notices for each row
+    when (new.operation = %L and new.state = ''delivered'') execute function raises()', :'bad') \gexec
+set client_min_messages = error;
+select is((select done from pawl_bulk.run_sql_notices()), 1::bigint, 'a notice is delivered, and one raises an error');
+select is(states(), 'leased bad notice, delivered Completed', 'what that one did is undone');
+select ok((select lease_until < clock_timestamp() + interval '5 s' from pawl_bulk.notices where operation = :'bad'),
+    'it is tried again soon');
+select done_with('good', '{"channel": "sql", "target": "public.told", "triggers": ["completion"]}') as good \gset
+select set_config('test.good', :'good', false) \gset x_
+begin;
+set local session_replication_role = replica;
+update pawl_bulk.notices set state = 'ready', worker = null, lease_until = null where operation = :'bad';
+commit;
+call pawl_bulk.work_sql_notices();
+select is(states(), 'leased bad notice, delivered Completed', 'also in transactions of their own');
+set client_min_messages = warning;
+drop trigger raises on pawl_bulk.notices;
 -- they go with their operation
 delete from pawl_bulk.operations where operation = :'o';
 select is((select count(*) from pawl_bulk.notices where operation = :'o'), 0::bigint,

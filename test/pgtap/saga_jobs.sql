@@ -84,7 +84,54 @@ select pawl_saga.abandon_job(:'job', 'c1') \g /dev/null
 select conduct() \g /dev/null
 select is(job(:'job'), 'CLAIMED RUNNING', 'a job is claimed whose flow is gone: another one starts');
 
+-- A job that raises an error stops no other.
+create function raises() returns trigger language plpgsql as $$ begin raise 'bad job'; end $$;
+select works(), conduct(), works() \g /dev/null
+select pawl_saga.post('bad', 'line') as bad, pawl_saga.post('good', 'line') as good \gset
+select conduct(), works() \g /dev/null
+create trigger never_complete before update on pawl_saga.jobs for each row
+    when (new.name = 'bad' and new.state = 'COMPLETE') execute function raises();
+set client_min_messages = error;
+select is(conduct(2), '{1,0}', 'a job that cannot be completed is put off');
+select is(job(:'bad') || ', ' || job(:'good'), 'CLAIMED SUCCESS, COMPLETE SUCCESS', 'and the others are');
+select ok((select due_at between clock_timestamp() + interval '30 s' and clock_timestamp() + interval '1 min'
+    from pawl_saga.jobs where job_uuid = :'bad'), 'it waits for a minute');
+drop trigger never_complete on pawl_saga.jobs;
+select is(conduct(), '{0}', 'until then it is left alone');
+begin;
+set local session_replication_role = replica;
+update pawl_saga.jobs set due_at = clock_timestamp() - interval '1 s' where job_uuid = :'bad';
+commit;
+select done from pawl.fire_due('pawl_saga.jobs') \g /dev/null
+select is(job(:'bad'), 'CLAIMED SUCCESS', 'its time does not make it claimable');
+select is(conduct(), '{1}', 'then it is completed');
+select is(job(:'bad'), 'COMPLETE SUCCESS', 'as any other');
+create trigger never_trashed before update on pawl_saga.jobs for each row
+    when (new.name = 'bad' and new.trashed_at is not null) execute function raises();
+select pawl_saga.post('bad', 'no such flow') as bad, pawl_saga.post('good', 'line') as good \gset
+select is(conduct(), '{2}', 'a job that cannot be trashed');
+select is(job(:'bad') || ', ' || job(:'good'), 'CLAIMED without a flow, CLAIMED RUNNING', 'stops no other either');
+select ok((select lease_until < clock_timestamp() + interval '2 min' from pawl_saga.jobs where job_uuid = :'bad'),
+    'and its lease ends soon');
+drop trigger never_trashed on pawl_saga.jobs;
+select pawl_saga.post('bad', 'line') as bad, pawl_saga.post('good', 'line') as good \gset
+select pawl_saga.claim_job(:'bad', 'c1'), pawl_saga.claim_job(:'good', 'c1') \g /dev/null
+begin;
+set local session_replication_role = replica;
+update pawl_saga.jobs set session_lock = -1 where job_uuid in (:'bad', :'good');
+commit;
+create trigger never_returned before update on pawl_saga.jobs for each row
+    when (new.name = 'bad' and new.state = 'UNCLAIMED') execute function raises();
+select is((select done from pawl_saga.release_jobs(1)), 1::bigint, 'a tied job that cannot be returned is left');
+select is(job(:'bad') || ', ' || job(:'good'), 'CLAIMED without a flow, UNCLAIMED without a flow',
+    'while the next one is returned');
+drop trigger never_returned on pawl_saga.jobs;
+select done from pawl_saga.release_jobs() \g /dev/null
+set client_min_messages = warning;
+
 -- A flow that a policy hides is not gone.
+select pawl_saga.post('hidden', 'line') as job \gset
+select conduct() \g /dev/null
 create role saga_conductor in role pawl_worker;
 alter table pawl_saga.flows enable row level security;
 grant usage on schema public to saga_conductor;
