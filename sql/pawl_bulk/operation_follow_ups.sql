@@ -116,6 +116,7 @@ AS $function$
 #variable_conflict use_variable
 DECLARE
     claimed record;
+    locked text;  -- the work that this session has locked, which the next UPDATE must hold
 BEGIN
     LOOP
         UPDATE pawl_bulk.work w SET held = true, held_due = w.due, due = 'infinity'
@@ -127,9 +128,15 @@ BEGIN
          WHERE x.operation = _hold_work.operation AND x.kind = ANY ('{start,rows}') AND x.state IN ('ready', 'lost')
            AND NOT x.held ORDER BY x.row_number, x.step_index LIMIT 1;
         EXIT WHEN NOT FOUND;
+        IF claimed::text = locked THEN
+            PERFORM pawl.raise('55000', format('row %s of operation %s cannot be held', claimed.row_number, operation),
+                'A trigger of pawl_bulk.work has suppressed the update.',
+                'select tgname from pg_trigger where tgrelid = ''pawl_bulk.work''::regclass and not tgisinternal');
+        END IF;
         PERFORM FROM pawl_bulk.work x
          WHERE x.operation = _hold_work.operation AND x.row_number = claimed.row_number
            AND x.step_index = claimed.step_index AND x.state IN ('ready', 'lost') FOR UPDATE;
+        locked := CASE WHEN FOUND THEN claimed::text END;
     END LOOP;
 END
 $function$;

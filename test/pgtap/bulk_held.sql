@@ -59,6 +59,20 @@ select is((select string_agg(concat_ws(' ', row_number, state, tries, error_mess
     from pawl_bulk.records where operation = :'o' and step_index = 1), '1 Failed 2 bad, 2 Completed 1',
     'and fails with its own error');
 
+-- A row that cannot be held ends the pause with an error, not never.
+create function suppresses() returns trigger language plpgsql as $$ begin return null; end $$;
+create trigger suppresses before update on pawl_bulk.work for each row when (new.row_number > 1 and new.held)
+    execute function suppresses();
+select begun('plain', 3) as o \gset
+set statement_timeout = '20 s';
+select throws_ok(format('select pawl_bulk.pause(%L)', :'o'), '55000', format('row 2 of operation %s cannot be held',
+    :'o'), 'a trigger that suppresses the change is found');
+reset statement_timeout;
+drop trigger suppresses on pawl_bulk.work;
+select is(pawl_bulk.pause(:'o'), true, 'without it the operation is paused');
+select is(all_work(:'o'), '1 0 ready t, 2 0 ready t, 3 0 ready t', 'and all of its work is held');
+select pawl_bulk.cancel(:'o') as ok;
+
 -- What is wrong is found.
 create function found(o uuid) returns text language sql as $$
     select string_agg(problem || ': ' || detail, ', ' order by problem, detail) from pawl_bulk.verify(o) $$;
