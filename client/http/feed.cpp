@@ -108,9 +108,11 @@ std::uint64_t Feed::begin(const std::string& position, bool& overlaps) {
     for (std::size_t i = batches_.size(); i-- > 0;)
         if (batches_[i]->position() == position) return first_ + i + 1;
     if (start_.empty() || position.find('-') == std::string::npos) return 0;
-    // a position of another daemon: this feed has all later events if the position is not before its first batch
+    // a position of another daemon: this feed has all later events if the position is not before its first batch; one
+    // that is ahead of the feed may be of another history, which the database knows
+    const Snapshot seen = seen_at(position), newest = seen_at(batches_.empty() ? start_ : batches_.back()->position());
     overlaps = start_.substr(start_.find('-')) == position.substr(position.find('-')) ||
-               seen_at(start_).xmax <= seen_at(position).xmin;
+               (seen_at(start_).xmax <= seen.xmin && seen.xmax <= newest.xmax);
     return overlaps ? first_ : 0;
 }
 

@@ -110,6 +110,7 @@ private:
             const int last = PQntuples(result.get()) - 1;
             if (value_of(result.get(), last, 4)[0] == 't')
                 text += "event: gap\ndata: {\"detail\": \"events behind this position are gone, or too many\"}\n\n";
+            if (!PQgetisnull(result.get(), last, 2)) position_ = value_of(result.get(), last, 2);
             for (int i = 0; i < last; ++i)
                 if (relations_.contains(static_cast<unsigned>(std::strtoul(value_of(result.get(), i, 1), nullptr, 10))))
                     text += message_of(value_of(result.get(), i, 2), name_);
@@ -161,8 +162,10 @@ public:
         for (auto& [name, source] : sources_) {
             if (source.is_open() || Clock::now() - source.tried < retry_after) continue;
             const auto trouble = alone_ ? std::nullopt : source.member->pool.trouble();
+            const std::string before = source.position();
             const auto problem = trouble ? trouble : source.open(missed);
             if (!trouble) source.tried = Clock::now();
+            if (source.position() != before) missed += "id: " + id() + "\n\n";
             if (!problem) continue;
             if (alone_ || !is_unavailable({.problem = *problem})) return problem;
             unavailable.push_back({name, *problem});

@@ -96,12 +96,22 @@ AS $function$
 DECLARE
     name text := 'pawl_api:resume:' || gen_random_uuid();
     since pg_snapshot;
+    now constant pg_snapshot := pg_current_snapshot();
     c pawl.consumer;
 BEGIN
     IF place !~ '^[0-9]{1,15}-[0-9]+:[0-9]+:[0-9,]*$' THEN
         PERFORM pawl.raise('22023', 'invalid position');
     END IF;
     since := split_part(place, '-', 2)::pg_snapshot;
+    -- a position of another history, of a server that has since been restored or replaced: the listener begins now, and
+    -- nothing of what comes is taken for seen
+    IF pg_snapshot_xmax(since) > pg_snapshot_xmax(now) THEN
+        event := pawl_api._position(now, clock_timestamp());
+        seen := '1:1:';
+        gap := true;
+        RETURN NEXT;
+        RETURN;
+    END IF;
     INSERT INTO pawl.consumer (consumer, owner, seen) VALUES (name, current_user, since);
     RETURN QUERY SELECT e.txid, e.relation, e.failed, e.event, NULL::text, NULL::boolean
         FROM pawl_api._events_of(name, batch) e;
@@ -116,7 +126,8 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._read_since(text, integer) IS
-'internal: the events after a position, what was seen, and whether events may be missing; 22023: an invalid position';
+'internal: the events after a position, then what was seen and whether events may be missing; after a position of
+another history a new one instead of events; 22023: an invalid position';
 
 CREATE FUNCTION pawl_api._visible_events(role name) RETURNS oid[]
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY DEFINER

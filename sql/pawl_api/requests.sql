@@ -11,7 +11,8 @@ COMMENT ON FUNCTION pawl_api._noted_token() IS
 CREATE FUNCTION pawl_api._login(kind text, digest bytea, scope text) RETURNS name
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_api_login';
 COMMENT ON FUNCTION pawl_api._login(text, bytea, text) IS
-'internal: the role of a token, and stores its last use; 28000: unknown; 42501: it lacks the scope';
+'internal: the role of a token, and stores its last use; 28000: unknown; 42501: it lacks the scope, or the session user
+may not become the role';
 
 CREATE FUNCTION pawl_api.begin_request(kind text, digest bytea, scope text, trace text DEFAULT NULL) RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_api_begin_request';

@@ -29,6 +29,39 @@ reset role;
 set role pawl_feed_reader;
 select throws_ok($$select * from pawl.read_events('pawl_api:1')$$, '42501', null, 'and no other role reads them there');
 reset role;
+
+-- The rights of a listener are those of a request.
+create function pg_temp.said(command text) returns text language plpgsql as $$
+begin
+    execute command;
+    return 'ok';
+exception when others then
+    return sqlstate;
+end $$;
+grant pawl_feed_reader to pawl_authenticator;
+select sha256(convert_to(pawl_api.create_token('pawl_feed_reader', 'ada', '{read}'), 'SQL_ASCII')) as digest \gset
+set session authorization pawl_authenticator;
+select is(pg_temp.said(format($$select pawl_api._listen('bearer', %L, null)$$, :'digest')), 'ok',
+    'a listener gets events as its role');
+reset session authorization;
+revoke pawl_feed_reader from pawl_authenticator;
+set session authorization pawl_authenticator;
+select is(pg_temp.said(format($$select pawl_api.begin_request('bearer', %L, 'read')$$, :'digest')), '42501',
+    'if pawld may not become the role any more, it rejects a request');
+select is(pg_temp.said(format($$select pawl_api._listen('bearer', %L, null)$$, :'digest')), '42501',
+    'and a listener, too');
+reset session authorization;
+
+-- Positions.
+select pg_current_snapshot() as current \gset
+select is((select gap from pawl_api._read_since('999999999999999-' || :'current', 10) where gap is not null), false,
+    'a position of this server is continued');
+select pg_snapshot_xmax(:'current')::text::bigint + 1000000 as ahead \gset
+select is((select gap || seen from pawl_api._read_since(format('1-%s:%1$s:', :'ahead'), 10)), 'true1:1:',
+    'a position that is ahead of the server is a gap, and nothing is taken for seen');
+select alike((select event from pawl_api._read_since(format('1-%s:%1$s:', :'ahead'), 10)), '_%-%:' ||
+    left(pg_snapshot_xmax(pg_current_snapshot())::text, 1) || '%:%', 'after which the listener begins now');
+
 drop owned by pawl_feed_reader;
 drop role pawl_feed_reader;
 select * from finish();

@@ -90,6 +90,36 @@ is((split / /, (split /\r\n/, open_stream(rejected => 1, query => '?relations=se
 	'a table that the role may not read has no events for it');
 is((split / /, (split /\r\n/, open_stream(rejected => 1, after => 'nonsense')->{raw})[0])[1], 400,
 	'an invalid position is rejected');
+
+subtest 'a position of another history' => sub {
+	my $stream = open_stream();
+	$node->safe_psql('postgres', 'insert into tickets values (5)');
+	wait_until(sub { pull($stream); $stream->{id} }, 'a position');
+	my ($at, $xmax) = $stream->{id} =~ /^(\d+)-\d+:(\d+):/;
+	# as a server gives it that has committed more before it was replaced by a backup, which then goes on
+	my $ahead = $xmax + 300;
+	my $other = open_stream(after => "$at-$ahead:$ahead:");
+	wait_until(sub { pull($other); $other->{text} =~ /^event: gap/m && $other->{id} }, 'a gap and a position');
+	is(told($other), '', 'is told as a gap, and the stream begins now');
+	like($other->{id}, qr/^\d+-\d+:\d{1,@{[ length $xmax ]}}:/, 'at a position of this history');
+	my ($here) = $other->{id} =~ /:(\d+):/;
+	cmp_ok($here, '<', $ahead, 'and not at the one that was given');
+	$node->safe_psql('postgres', "insert into tickets values ($_)") for 6 .. 8;
+	wait_until(sub { pull($other); @{ $other->{events} } >= 3 }, 'what comes');
+	is(told($other), '6:open 7:open 8:open', 'nothing that comes is taken for seen');
+};
+
+subtest 'a role that pawld may not become any more' => sub {
+	my $stream = open_stream();
+	$node->safe_psql('postgres', 'revoke pawl_reader from pawl_authenticator');
+	is(ask('GET', '/v1/session', token => $reader)->{status}, 403, 'has no requests');
+	is((split / /, (split /\r\n/, open_stream(rejected => 1)->{raw})[0])[1], 403, 'and no events');
+	wait_until(sub { pull($stream); $stream->{raw} =~ /\r\n0\r\n\r\n$/ }, 'the end of the open stream');
+	$node->safe_psql('postgres', 'insert into tickets values (9)');
+	pull($stream);
+	is(told($stream), '', 'and its open stream has ended');
+	$node->safe_psql('postgres', 'grant pawl_reader to pawl_authenticator');
+};
 my $closing = open_stream();
 is(end_program($api->{run}, 'TERM'), 0, 'the daemon ends, though a client listens');
 no_crash($node);

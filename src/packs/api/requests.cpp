@@ -199,7 +199,14 @@ PAWL_FUNCTION(pawl_api_begin_request) {
 // pawl_api._login(kind, digest, scope): the role
 PAWL_FUNCTION(pawl_api_login) {
     pg::require(fcinfo, 2, "scope");
-    return pg::call([&] { return make_name(login(shown_by(fcinfo), pg::view(PG_GETARG_TEXT_PP(2))).role); });
+    return pg::call([&] {
+        const Token token = login(shown_by(fcinfo), pg::view(PG_GETARG_TEXT_PP(2)));
+        // a request sets the role, which checks this
+        if (!pg::can_become(GetSessionUserId(), get_role_oid(token.role, false)))
+            ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+                            errmsg("permission denied to set role \"%s\"", token.role)));
+        return make_name(token.role);
+    });
 }
 
 // pawl_api._noted_token(): null if the transaction serves no request
