@@ -15,12 +15,12 @@
 
 #include "api.hpp"
 #include "auth.hpp"
-#include "http.hpp"
 #include "lane.hpp"
 #include "libpq.hpp"
 #include "notify.hpp"
 #include "pool.hpp"
 #include "secrets.hpp"
+#include "status_server.hpp"
 #include "tended.hpp"
 
 namespace {

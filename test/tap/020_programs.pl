@@ -83,6 +83,21 @@ like($metrics, qr/^pawld_duty_rows_total\{duty="run_sql_steps"\} [1-9]/m, 'and c
 like($metrics, qr/^pawld_connects_total\{lane="scheduling"\} [2-9]/m, '/metrics counts the connections of a lane');
 like($metrics, qr/^pawld_connected\{lane="scheduling"\} 1$/m, 'and knows of the connection');
 is((http_get($port, '/nothing'))[0], 404, 'and has nothing else');
+
+# Slow clients, and heads without end.
+{
+	my @slow = map {
+		my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) or die $!;
+		print $socket "GET /healthz HTTP/1.1\r\nX: ";
+		$socket
+	} 1 .. 30;
+	is((http_get($port, '/healthz'))[0], 200, 'slow clients do not hold up /healthz');
+	local $SIG{PIPE} = 'IGNORE';
+	my $long = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) or die $!;
+	print $long "GET /healthz HTTP/1.1\r\nX: " . 'a' x 20_000;
+	like(do { local $/; <$long> } // '', qr{^HTTP/1.1 431}, 'a header that is too long is rejected');
+	wait_until(sub { sysread($slow[0], my $said, 1000) }, 'the server to lose its patience');
+}
 is(end_program($workers[$_], 'TERM'), 0, "worker $_ drains and ends well") for 1, 2;
 
 # Gauges: what is not claimed, what is claimed, what waits for a decision.

@@ -1,15 +1,29 @@
 // May throw (the constructor).
-#include "http.hpp"
+#include "status_server.hpp"
 
-#include <stdexcept>
 #include <thread>
 
-#include <httplib.h>
+#include "server.hpp"
 
 namespace pawl::daemon {
 
+namespace {
+
+// One request for each connection. A client that is slow holds a thread for a few seconds, and the others do not wait.
+api::Limits limits() {
+    api::Limits limits;
+    limits.clients = 64;
+    limits.head_bytes = 4 * 1024;
+    limits.upload_bytes = 0;
+    limits.requests = 1;
+    limits.idle = limits.head = limits.silence = std::chrono::seconds(5);
+    return limits;
+}
+
+}  // namespace
+
 struct HttpServer::Impl {
-    httplib::Server server;
+    api::Server server{limits(), {}};
     int port = 0;
     std::jthread thread;
 };
@@ -23,9 +37,6 @@ HttpServer::HttpServer(const std::string& address, const Metrics& metrics, std::
         response.status = good ? 200 : 503;
         response.set_content(good ? "ok\n" : why + "\n", "text/plain");
     };
-    // One request for each connection: what follows it is not read.
-    impl_->server.set_keep_alive_max_count(1);
-    impl_->server.set_payload_max_length(0);
     impl_->server.Get("/healthz", [=, &metrics](const httplib::Request&, httplib::Response& response) {
         std::string why;
         const bool good = metrics.alive(patience, why);
@@ -51,17 +62,13 @@ HttpServer::HttpServer(const std::string& address, const Metrics& metrics, std::
     impl_->server.Get("/metrics", [&metrics](const httplib::Request&, httplib::Response& response) {
         response.set_content(metrics.text(), "text/plain; version=0.0.4");
     });
-    if (impl_->port == 0)
-        impl_->port = impl_->server.bind_to_any_port(host.c_str());
-    else if (!impl_->server.bind_to_port(host.c_str(), impl_->port))
-        impl_->port = -1;
-    if (impl_->port <= 0) throw std::runtime_error("cannot listen on " + address);
+    impl_->port = impl_->server.bind(host, impl_->port);
     impl_->thread = std::jthread([this] { impl_->server.listen_after_bind(); });
     while (!impl_->server.is_running()) std::this_thread::yield();  // stop() before it runs would be lost
 }
 
 HttpServer::~HttpServer() {
-    impl_->server.stop();
+    impl_->server.end();
 }
 
 int HttpServer::port() const noexcept {
