@@ -124,6 +124,9 @@ BEGIN
         EXIT WHEN done >= batch;
         done := done + pawl_saga._end_job(job.job_uuid, job.flow_uuid);
     END LOOP;
+    IF NOT (SELECT w.here FROM pawl.where_is('saga', 'default') w) THEN
+        RETURN;
+    END IF;
     FOR job IN SELECT c.*
         FROM pawl.claim(NULL::pawl_saga.jobs, 'claim', pawl_saga.conductor(), '100 years', batch, 'default') c LOOP
         BEGIN
@@ -151,8 +154,7 @@ $function$;
 COMMENT ON FUNCTION pawl_saga.conduct(integer) IS
 'Claims jobs of the board "default" and starts or continues their flows; consumes jobs of flows that have ended,
 keeps those of suspended and reset flows until these run again, abandons jobs whose flow was deleted, and trashes
-jobs whose flow cannot start. A duty: call it
-periodically.
+jobs whose flow cannot start. In a database that has not the board it claims none. A duty: call it periodically.
 batch: 1 to 10000; default 100. Returns done (how many jobs it handled) and next_at (when to call it again).
 Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT * FROM pawl_saga.conduct()';

@@ -344,5 +344,6 @@ subtest 'a database comes and goes' => sub {
 };
 
 is(end_program($api->{run}, 'TERM'), 0, 'the daemon ends');
+unlike($api->{run}{err}, qr/duty failed[^\n]*conduct[^\n]*PW009/, 'no database conducts a board that another one has');
 no_crash($_) for $main, $far;
 done_testing();
