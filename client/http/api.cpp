@@ -143,6 +143,10 @@ std::optional<Request> Api::Impl::admit(const httplib::Request& http, httplib::R
         response.set_header("Retry-After", std::to_string(wait));
         return stop({.status = 429, .detail = "too many failed logins with such tokens from this address"});
     }
+    if (const auto problem = unreadable_body(http, match.route->native)) {
+        if (http.has_header("Content-Encoding")) response.set_header("Accept-Encoding", "identity");
+        return stop(*problem);
+    }
     // A browser shows its certificate also in requests that another site makes it send. A form cannot send JSON.
     if (caller->kind == "certificate" && http.method == "POST" && !is_media_type(http, "application/json") &&
         !match.route->native)
@@ -172,8 +176,8 @@ std::optional<Caller> Api::Impl::follow(Request& request, const std::string& tic
 }
 
 void Api::Impl::link(const Request& request, httplib::Response& response) {
-    const Outcome checked = databases.one(
-        request, {}, [&](Member& member) { return outcome_of(check_export(request, member.file_settings())); });
+    const Outcome checked =
+        databases.one(request, {}, [&](const Member& member) { return outcome_of(check_export(request, member)); });
     if (!checked.good) return finish(request, checked, response);
     const std::string ticket = links.make({.operation = "export_bulk",
                                            .arguments = request.arguments,
@@ -262,6 +266,7 @@ void Api::Impl::act(const Request& request, httplib::Response& response, const h
     Call call{.route = request.route.operation, .arguments = request.json()};
     if (const auto problem = read_call(request.http, reader, settings.limits.body_bytes, call))
         return reject(response, *problem, log);
+    if (request.route.scope == "read") call.once.reset();  // it changes nothing, and may store nothing
     finish(request, databases.answer(request, call), response);
 }
 
@@ -269,7 +274,7 @@ void Api::Impl::act(const Request& request, httplib::Response& response, const h
 bool Api::Impl::is_ready(std::string& why) {
     if (!condition.ready(why)) return false;
     for (const MemberPtr& member : members.known()) {
-        const auto problem = member->pool.check();
+        const auto problem = member->readiness.check();
         if (!problem) return true;
         why = problem->detail;
     }

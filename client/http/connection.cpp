@@ -227,6 +227,7 @@ ssize_t Connection::read(char* into, size_t size) {
         got = receive(into, size, patience(moved_));
         if (got > 0) moved_ += static_cast<std::size_t>(got);
     }
+    if (got > 0 && most_unseen_ > 0 && (unseen_ += static_cast<std::size_t>(got)) > most_unseen_) return -1;
     if (got > 0 && !chunked_) left_ -= static_cast<std::size_t>(got);
     return got;
 }
@@ -278,8 +279,8 @@ bool Connection::send_all(std::string_view bytes, Clock::time_point until, bool 
 
 // Notices that a client has hung up, for streams that write nothing for a while.
 bool Connection::is_gone() const {
-    char byte;
-    return ::recv(socket_, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
+    pollfd what{socket_, POLLRDHUP, 0};
+    return ::poll(&what, 1, 0) > 0;
 }
 
 void Connection::pause(std::chrono::milliseconds time) const {

@@ -43,6 +43,11 @@ public:
     void mute() noexcept { muted_ = true; }
     bool is_gone() const;
 
+    // Reads of the body fail once the parser has taken this many bytes in a row without handing any on (0: no limit):
+    // it keeps them in memory. saw_content: it has handed some on.
+    void limit_unseen(std::size_t bytes) noexcept { most_unseen_ = bytes; }
+    void saw_content() noexcept { unseen_ = 0; }
+
     // Waits; returns earlier if the client hangs up.
     void pause(std::chrono::milliseconds time) const;
 
@@ -89,6 +94,7 @@ private:
     std::string unsent_;         // written by the parser, not yet sent
     Clock::time_point began_{};  // of the request
     std::size_t moved_ = 0;      // bytes of the request and of its answer
+    std::size_t most_unseen_ = 0, unseen_ = 0;
     bool last_ = false;
     bool muted_ = false;
 };

@@ -47,11 +47,13 @@ std::optional<std::string> namespace_of(const Request& request, const nlohmann::
     return field->get<std::string>();
 }
 
-// Null if there is none that can be read; a database says what is wrong with it.
-nlohmann::json body_of(const Call& call) {
+// The body, for what it says of the database that the request is for. Null if there is none that can be read; why says
+// what is wrong with it.
+nlohmann::json body_of(const Call& call, std::string& why) {
     try {
         return call.body ? parse_json(*call.body) : nlohmann::json();
-    } catch (const Error&) {
+    } catch (const Error& error) {
+        why = error.what();
         return nullptr;
     }
 }
@@ -84,8 +86,13 @@ std::string Whereabouts::of(const std::string& id) const {
 }
 
 Outcome Databases::answer(const Request& request, const Call& call) {
-    const auto body = body_of(call);
+    std::string why;
+    const auto body = body_of(call, why);
     if (request.database.empty() && members_.all().size() > 1) {
+        if (!why.empty() && (request.route.reach == Reach::each || request.route.reach == Reach::placed))
+            return rejected({.status = 400,
+                             .detail = "the body does not say which database it is for: " + why,
+                             .hint = "the parameter database sends it to one database as it is"});
         if (request.route.reach == Reach::merged) return list(request, call);
         if (request.route.reach == Reach::each) return act(request, call, body);
     }

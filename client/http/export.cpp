@@ -5,14 +5,13 @@
 #include <cctype>
 
 #include "connection.hpp"
+#include "file_session.hpp"
 #include "streamed.hpp"
 
 namespace pawl::api {
 namespace {
 
 constexpr std::size_t piece = 1 << 16;
-
-struct ClientGone {};
 
 // A name in a header: what could end it or split it is left out.
 std::string quoted_name(const std::string& name) {
@@ -42,20 +41,10 @@ What what_to_send(LibpqSession& session, const Request& request) {
 
 }  // namespace
 
-void begin_request(LibpqSession& session, const Caller& caller) {
-    std::string digest = "\\x";
-    for (const unsigned char byte : caller.digest) {
-        digest += "0123456789abcdef"[byte >> 4];
-        digest += "0123456789abcdef"[byte & 15];
-    }
-    session.run("SET timezone = 'UTC'");
-    session.run("BEGIN");
-    session.run("SELECT pawl_api.begin_request($1, $2::bytea, $3, $4)",
-                {caller.kind, digest, caller.scope, caller.trace.empty() ? std::nullopt : std::optional(caller.trace)});
-}
-
 // The library has the server's words as one text; its lines are DETAIL and HINT.
 Problem problem_of(const Error& error) {
+    if (dynamic_cast<const Silence*>(&error))
+        return {.status = 504, .detail = error.what(), .sqlstate = error.sqlstate()};
     if (error.sqlstate().empty()) return {.status = 400, .detail = error.what()};
     Problem problem{.status = status_of(error.sqlstate()), .detail = "", .sqlstate = error.sqlstate()};
     std::string_view rest(error.what());
@@ -76,13 +65,14 @@ Problem problem_of(const Error& error) {
     return problem;
 }
 
-std::optional<Problem> check_export(const Request& request, const ConnectionSettings& database) {
+std::optional<Problem> check_export(const Request& request, const Member& member) {
     try {
-        LibpqSession session(database);
-        begin_request(session, request.caller);
-        what_to_send(session, request);
+        FileSession session(member, request.caller);
+        what_to_send(*session, request);
     } catch (const Error& error) {
         return problem_of(error);
+    } catch (const ClientGone&) {
+        return Problem{.status = 503, .detail = "the client has gone"};
     }
     return std::nullopt;
 }
@@ -91,9 +81,8 @@ std::optional<Problem> send_export(const Request& request, const Member& member,
     std::optional<StreamedAnswer> answer;
     std::string pending;
     try {
-        LibpqSession session(member.file_settings());
-        begin_request(session, request.caller);
-        const What what = what_to_send(session, request);
+        FileSession session(member, request.caller);
+        const What what = what_to_send(*session, request);
         const bool with_body = request.http.method != "HEAD";
         const auto begin = [&] {
             StreamedAnswer::Headers headers{{"Content-Type", what.type},
@@ -108,7 +97,8 @@ std::optional<Problem> send_export(const Request& request, const Member& member,
             return std::nullopt;
         }
         // an error of the query comes before its first row, and can still be told
-        session.copy_out(what.command, [&](std::string_view bytes) {
+        session.begin_long_work();
+        session->copy_out(what.command, [&](std::string_view bytes) {
             pending.append(bytes);
             if (pending.size() < piece) return;
             if (!answer) begin();

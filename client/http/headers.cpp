@@ -74,6 +74,16 @@ bool is_media_type(const httplib::Request& request, const std::string& type) {
            (given.size() == type.size() || given[type.size()] == ';' || given[type.size()] == ' ');
 }
 
+std::optional<Problem> unreadable_body(const httplib::Request& request, bool takes_form) {
+    if (request.method != "POST") return std::nullopt;
+    const std::string coding = joined_header(request, "Content-Encoding");
+    if (!coding.empty() && coding != "identity")
+        return Problem{.status = 415, .detail = "the body must be sent without a Content-Encoding"};
+    if (!takes_form && request.is_multipart_form_data())
+        return Problem{.status = 415, .detail = "the body must be application/json"};
+    return std::nullopt;
+}
+
 std::optional<Problem> rejected_origin(const httplib::Request& http, const std::set<std::string>& hosts) {
     const auto is_ours = [&](const std::string& host) {
         return std::any_of(hosts.begin(), hosts.end(), [&](const std::string& one) { return is_same_host(host, one); });

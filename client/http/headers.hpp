@@ -27,6 +27,9 @@ bool has_body(const httplib::Request& request);
 // Whether the Content-Type is this one; parameters after it are ignored.
 bool is_media_type(const httplib::Request& request, const std::string& type);
 
+// Rejects bodies that are compressed, and forms unless the route takes one, before they are read.
+std::optional<Problem> unreadable_body(const httplib::Request& request, bool takes_form);
+
 // Rejects requests for hosts that are not among `hosts` (empty: any), and POST requests that another site makes a
 // browser send: browsers say so in Sec-Fetch-Site, older ones in Origin.
 std::optional<Problem> rejected_origin(const httplib::Request& http, const std::set<std::string>& hosts);

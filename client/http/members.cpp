@@ -28,6 +28,7 @@ Member::Member(std::string name, bool home, const ConnectionSettings& settings, 
       home(home),
       log(this->name.empty() ? log : log.about("database", this->name)),
       pool(settings, connections, timeout),
+      readiness(named(settings, "pawld ready"), 1, timeout),
       feed(settings, this->log, bell) {}
 
 ConnectionSettings Member::file_settings() const {

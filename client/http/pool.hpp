@@ -59,10 +59,15 @@ using Result = std::unique_ptr<PGresult, void (*)(PGresult*)>;
 // An error of PostgreSQL as a problem of the API.
 Problem problem_of(const PGresult* result);
 
+// After so long without a byte from the server the connection counts as broken. timeout: the server's
+// statement_timeout.
+constexpr std::chrono::milliseconds longest_silence(std::chrono::milliseconds timeout) {
+    return 2 * timeout + std::chrono::seconds(5);
+}
+
 class Session {
 public:
-    // Throws ConnectionLost, or SessionRequired. timeout: the server's statement_timeout. If the server sends nothing
-    // for twice that time and 5 s, the connection counts as broken.
+    // Throws ConnectionLost, or SessionRequired. timeout: the server's statement_timeout.
     Session(const ConnectionSettings& settings, std::chrono::milliseconds timeout);
 
     Outcome call(const Caller& caller, const Call& call);
@@ -126,6 +131,7 @@ public:
     Use use() const;
 
     const ConnectionSettings& settings() const noexcept { return settings_; }
+    std::chrono::milliseconds timeout() const noexcept { return timeout_; }
 
 private:
     bool wait_for_turn(std::chrono::milliseconds patience, std::unique_ptr<Session>& session);

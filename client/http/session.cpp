@@ -33,7 +33,7 @@ Problem problem_of(const PGresult* result) {
 
 Session::Session(const ConnectionSettings& settings, std::chrono::milliseconds timeout)
     : connection_(PQconnectdb(libpq_string(settings).c_str()), PQfinish),
-      longest_silence_(2 * timeout + std::chrono::seconds(5)),
+      longest_silence_(longest_silence(timeout)),
       patience_(longest_silence_) {
     if (PQstatus(connection_.get()) != CONNECTION_OK) throw ConnectionLost("08006", PQerrorMessage(connection_.get()));
     PQsetNoticeProcessor(

@@ -7,7 +7,6 @@
 #include <pawl/errors.hpp>
 
 #include "databases.hpp"
-#include "libpq.hpp"
 #include "limits.hpp"
 #include "request.hpp"
 
@@ -23,10 +22,7 @@ Outcome take_upload(const Request& request, const httplib::ContentReader& reader
 std::optional<Problem> send_export(const Request& request, const Member& member, const std::string& name);
 
 // Nothing if an export could begin, otherwise the problem.
-std::optional<Problem> check_export(const Request& request, const ConnectionSettings& database);
-
-// Begins the request in this session as Pool does. Throws Error.
-void begin_request(LibpqSession& session, const Caller& caller);
+std::optional<Problem> check_export(const Request& request, const Member& member);
 
 // An error of the client library as a problem.
 Problem problem_of(const Error& error);

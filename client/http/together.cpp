@@ -4,6 +4,8 @@
 #include <charconv>
 #include <set>
 
+#include <pawl/errors.hpp>
+
 #include "databases.hpp"
 #include "json_text.hpp"
 #include "merge.hpp"
@@ -21,14 +23,25 @@ struct Sorted {
     std::optional<Problem> problem;  // what is wrong with the request, or a pack that none has
 };
 
+// What one database has answered is no reason to leave out the others: data of its clients are in it.
+Problem unreadable_answer(const Error& error) {
+    return {.status = 503,
+            .detail = std::string("the answer cannot be merged with others: ") + error.what(),
+            .hint = "the parameter database asks this database alone"};
+}
+
 template <typename Replies>
 Sorted sorted(const Replies& replies) {
     Sorted all;
     std::optional<Problem> lacking;
     for (const auto& [member, outcome] : replies) {
-        if (outcome.good)
-            all.answers[member->name] = parse_json(*outcome.json);
-        else if (is_unavailable(outcome))
+        if (outcome.good) {
+            try {
+                all.answers[member->name] = parse_json(*outcome.json);
+            } catch (const Error& error) {
+                all.unavailable.push_back({member->name, unreadable_answer(error)});
+            }
+        } else if (is_unavailable(outcome))
             all.unavailable.push_back({member->name, outcome.problem});
         else
             (is_lacking(outcome) ? lacking : all.problem) = outcome.problem;

@@ -43,8 +43,11 @@ public:
     using Result = std::unique_ptr<PGresult, void (*)(PGresult*)>;
     using Parameter = std::optional<std::string>;  // nothing: null
 
-    // Connects. Throws SessionRequired as connect() does.
-    explicit LibpqSession(const ConnectionSettings& settings);
+    // Waits until the socket is ready for the events of poll(2). May throw, which ends the use of the session.
+    using Wait = std::function<void(int socket, short events)>;
+
+    // Connects. Throws SessionRequired as connect() does. wait: for every answer of the server; none: without limit.
+    explicit LibpqSession(const ConnectionSettings& settings, Wait wait = {});
 
     // One statement with parameters $1, $2, ...
     Result run(const std::string& statement, const std::vector<Parameter>& parameters = {});
@@ -62,8 +65,14 @@ public:
 private:
     Result checked(PGresult* result);
     [[noreturn]] void lost();
+    void wait(short events);
+    void flush();
+    PGresult* next();
+    Result last(bool sent);
 
     std::unique_ptr<PGconn, void (*)(PGconn*)> connection_;
+    Wait wait_;
+    std::size_t unsent_ = 0;  // bytes of COPY since the last flush
 };
 
 }  // namespace pawl

@@ -28,7 +28,7 @@ Privileges: pawl_admin, pawl_authenticator.
 Example: SELECT pawl_api.begin_request(''bearer'', sha256(''secret''), ''read'')';
 
 CREATE FUNCTION pawl_api._token_of_request() RETURNS uuid
-LANGUAGE plpgsql STABLE PARALLEL RESTRICTED CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL RESTRICTED CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE

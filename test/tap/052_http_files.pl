@@ -117,6 +117,57 @@ subtest 'the same upload twice' => sub {
 	my $again = ask('POST', '/api/bulks', %form)->{json};
 	is($again->{operation}, $first->{operation}, 'is one operation');
 	is($again->{created}, JSON::PP::false, 'and says so');
+	is($again->{rows}, $first->{rows}, 'with the first answer');
+	my $with = sub {
+		my ($token, @fields) = @_;
+		my %other = form(@fields);
+		$other{headers}{'Idempotency-Key'} = 'once';
+		return ask('POST', '/api/bulks', %other, token => $token);
+	};
+	my @usual = (operationName => 'devices', metadata => $metadata);
+	my $file = $with->($operator, @usual, file => ['d.csv', "imei,plan\n333,x\n"]);
+	is("$file->{status} $file->{json}{sqlstate}", '422 23514', 'another file is another request');
+	my $fields = $with->($operator, operationName => 'devices', metadata => '{"carrier": "y"}',
+		file => ['d.csv', $csv]);
+	is($fields->{status}, 422, 'so are other metadata');
+	is($with->($operator, operationName => 'many', metadata => $metadata, file => ['d.csv', $csv])->{status}, 422,
+		'so is another operation');
+	my $bob = make_token($node, 'pawl_operator', 'bob', '{read,operate}');
+	my $other_token = $with->($bob, @usual, file => ['d.csv', $csv])->{json};
+	is($other_token->{created}, JSON::PP::true, 'the key of another token is another key');
+	isnt($other_token->{operation}, $first->{operation}, 'and its operation another one');
+	$node->safe_psql('postgres', "select pawl_api.prune_answers('0 s')");
+	my $later = ask('POST', '/api/bulks', %form)->{json};
+	is("$later->{operation} $later->{rows}", "$first->{operation} $first->{rows}",
+		'a day later it is still one');
+	$node->safe_psql('postgres', "select pawl_api.prune_answers('0 s')");
+	is($with->($operator, @usual, file => ['d.csv', "imei,plan\n333,x\n"])->{status}, 422, 'of this file');
+};
+
+subtest 'a form that is none' => sub {
+	my $count = one($node, 'select count(*) from pawl_bulk.operations');
+	my $usual = sub { form(operationName => 'devices', metadata => $metadata, @_, file => ['d.csv', $csv]) };
+	is(ask('POST', '/api/bulks', $usual->(createdBy => 'x' x 600_000, notifications => 'y' x 600_000))->{status}, 413,
+		'fields of more than 1 MiB together are rejected');
+	is(ask('POST', '/api/bulks', $usual->(map { ("f$_" => '') } 1 .. 200))->{status}, 413, 'so are 200 fields');
+	is(ask('POST', '/api/bulks', $usual->(operationName => 'many'))->{status}, 400, 'a field that is given twice');
+	for my $field (qw(quote header))
+	{
+		my $got = ask('POST', '/api/bulks', $usual->($field => 'x'));
+		is($got->{status}, 400, "field $field has no effect, so it is rejected");
+		like($got->{content}, qr/$field/, 'by its name');
+	}
+	my %form = $usual->();
+	for my $head ('Content-Disposition: form-data', 'X-Any: y')
+	{
+		my %other = (%form, content => "--XyZ\r\n$head\r\n\r\nevil\r\n$form{content}");
+		is(ask('POST', '/api/bulks', %other)->{status}, 400, "a part without a name is rejected ($head)");
+	}
+	my $before = $memory->();
+	my %long = (%form, content => "--XyZ\r\nX: " . 'a' x 40_000_000 . "\r\n\r\n");
+	isnt(ask('POST', '/api/bulks', %long)->{status}, 201, 'a head of a part that does not end is rejected');
+	cmp_ok($memory->() - $before, '<', 16 * 1024, 'and not kept in memory');
+	is(one($node, 'select count(*) from pawl_bulk.operations'), $count, 'and no operation is created');
 };
 
 subtest 'a validation' => sub {
@@ -179,5 +230,35 @@ subtest 'a large file' => sub {
 };
 
 is(end_program($api->{run}, 'TERM'), 0, 'the daemon ends');
+
+subtest 'a database that does not go on' => sub {
+	$api = begin_api($node, '--api-timeout-ms', '1000');
+	my $id = one($node, "select operation from pawl_bulk.operations where definition = 'devices' limit 1");
+	my $waiting = sub { one($node, "select count(*) from pg_stat_activity where usename = 'pawl_authenticator' "
+		. "and wait_event_type = 'Lock'") };
+	my $begin = sub {
+		my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => api_port(), Timeout => 30) or die $!;
+		print $socket "GET /api/bulks/$id/export HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer $operator\r\n\r\n";
+		return $socket;
+	};
+	my $locker = $node->background_psql('postgres', on_error_stop => 1);
+	# which every request reads, and no duty
+	$locker->query_safe('begin; lock table pawl_api.tokens');
+	is(ask('GET', "/api/bulks/$id/export", token => $operator)->{status}, 504, 'an export ends with 504');
+	is(ask('GET', "/api/bulks/$id/export/link", token => $operator)->{status}, 504, 'so does a link to one');
+	is(ask('POST', '/api/bulks', form(operationName => 'devices', metadata => $metadata,
+		file => ['d.csv', $csv]))->{status}, 504, 'and an upload');
+	end_program($api->{run}, 'TERM');
+	$api = begin_api($node, '--api-timeout-ms', '600000');
+	my @clients = map { $begin->() } 1 .. 16;
+	wait_until(sub { $waiting->() == 16 }, '16 exports to wait');
+	close $_ for splice @clients;
+	wait_until(sub { $waiting->() == 0 }, 'the exports of clients that are gone to end');
+	@clients = ($begin->());
+	wait_until(sub { $waiting->() == 1 }, 'one more to wait');
+	is(end_program($api->{run}, 'TERM'), 0, 'the daemon ends, though an export waits');
+	becomes($waiting, 0, 'and its session with it');
+	$locker->quit;
+};
 no_crash($node);
 done_testing();

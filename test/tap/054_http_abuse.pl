@@ -48,6 +48,10 @@ subtest 'an idempotency key' => sub {
 		like($error, qr/42501: idempotency keys belong to requests/, "is not for sessions with plain SQL: $call");
 	}
 	is(one($node, 'select count(*) from pawl_api.answers'), 1, 'and nothing was kept');
+	my %check = (token => $operator, headers => { 'Idempotency-Key' => 'k4' });
+	is(ask('POST', '/v1/diagram/check', %check, headers => { 'Idempotency-Key' => 'k4' },
+			body => { diagram => "stateDiagram-v2\n[*] --> $_" })->{status}, 200,
+		'of a request that changes nothing is ignored') for qw(a b);
 	is(one($node, "select pawl_api.prune_answers('0 s')"), 1, 'keys are pruned');
 };
 
@@ -84,6 +88,14 @@ subtest 'other errors' => sub {
 		'a body that is not valid JSON is rejected with 400');
 	is(ask('POST', '/v1/tasks', token => $operator, content => '{}',
 		headers => { 'Content-Type' => 'text/plain' })->{status}, 415, 'an invalid type');
+	is(ask('POST', '/v1/tasks', token => $operator, content => "--x\r\n\r\n--x--\r\n",
+			headers => { 'Content-Type' => 'multipart/form-data; boundary=x' })->{status}, 415,
+		'a form where none is taken');
+	is(ask('POST', '/v1/tasks', token => $operator, content => '{}',
+		headers => { 'Content-Type' => 'application/json', 'Content-Encoding' => $_ })->{status}, 415,
+		"a body that is encoded ($_)") for qw(gzip br foo);
+	$api->{run}{harness}->pump_nb;
+	unlike($api->{run}{err}, qr/^\S+ error /m, 'and none of that is an error of the server');
 	is(ask('POST', '/v1/tasks', token => $operator, content => ' ' x 1_100_000,
 		headers => { 'Content-Type' => 'application/json' })->{status}, 413, 'a body that is too long');
 	my $diagram = ask('GET', '/v1/machines/pawl_dag.task/diagram', token => $operator);

@@ -35,6 +35,7 @@ wait_until(sub { hanging() == 3 }, 'three requests to hang');
 is(ask('GET', '/v1/session', token => $reader)->{status}, 200, 'a quick request has the fourth connection');
 push @slow, map { begin_asking('/v1/tasks') } 1 .. 20;
 wait_until(sub { hanging() == 4 }, 'a fourth to hang');
+is(ask('GET', '/readyz')->{status}, 200, 'the daemon is ready, though requests hang');
 $locker->query_safe('commit');
 is(join(' ', map { status_of($_) } @slow), join(' ', (200) x 23),
 	'all are answered in the end, those that waited for a connection too');

@@ -329,6 +329,23 @@ subtest 'the database that pawld was given is down' => sub {
 	becomes(sub { my $list = read_api('/v1/tasks'); $list->{status} . $unavailable->($list) }, '200', 'all come back');
 };
 
+subtest 'JSON that is nested deeper than pawld reads' => sub {
+	my $deep = '{"name": "order", "namespace": "blue", "context": {"deep": ' . '[' x 600 . ']' x 600 . '}}';
+	my %how = (token => $operator, headers => { 'Content-Type' => 'application/json' }, content => $deep);
+	my $lost = ask('POST', '/v1/tasks', %how);
+	is($lost->{status}, 400, 'does not say where it belongs');
+	like($lost->{json}{detail}, qr/nested deeper than 512/, 'and the error says why');
+	is(ask('POST', '/v1/tasks?database=c', %how)->{status}, 201, 'a database that is named takes it');
+	is(ask('POST', '/v1/tasks', %how, content => '{"name": "order", "namespace": "blue", "priority": 1e400}')->{status},
+		400, 'a number that is too large is rejected, too');
+	my $job = '{"name": "send", "board": "mail", "details": {"deep": ' . '[' x 600 . ']' x 600 . '}}';
+	is(ask('POST', '/v1/jobs?database=b', %how, content => $job)->{status}, 201, 'a job with such details is posted');
+	my $list = read_api('/v1/jobs');
+	is("$list->{status} " . $unavailable->($list), '200 b:503', 'a list is without the database that has it');
+	like($list->{json}{unavailable}[0]{problem}{detail}, qr/nested deeper than 512/, 'and says why');
+	is(read_api('/v1/jobs?database=b')->{status}, 200, 'which lists it alone');
+};
+
 subtest 'a database comes and goes' => sub {
 	$main->safe_psql('postgres', 'create database d');
 	$main->safe_psql('d', 'create extension pawl_dag cascade; create extension pawl_api');
