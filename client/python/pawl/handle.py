@@ -3,62 +3,116 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from contextlib import suppress
+from copy import copy
+from datetime import datetime, timedelta
+from typing import Any, Optional
 
 import psycopg
 
 from .errors import Error, Failure, PermanentFailure, RetryLater
-from .sources import Job, Result
+from .sources import LONGEST, Job, Result
 
 Handler = Callable[[Job], Any]
-DEEPEST, LONGEST = 512, 64 * 1024 * 1024  # of a result: levels, bytes
+DEEPEST = 512  # levels of a result
+LONGEST_TEXT = 64 * 1024  # of a message or type: characters
+LONGEST_WAIT = 1e9  # seconds; longer ones overflow a timestamp
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # a string that is decoded has surrogates only where they are alone
+
+
+def text_of(value: object) -> str:
+    """The text of an exception or another object, as PostgreSQL can store it. Never raises: whatever the object does
+    when it is asked for its text, another attempt may still succeed."""
+    ways: list[Callable[[Any], str]] = [
+        lambda one: one if isinstance(one, str) else str(one),
+        lambda one: type(one).__name__,
+    ]
+    for way in ways:
+        with suppress(BaseException):
+            text = str.__getitem__(way(value), slice(LONGEST_TEXT))  # a subclass of str can have methods of its own
+            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
+            if text:
+                return text
+    return "an exception without a text"
 
 
 def handle(handlers: Mapping[tuple[str, bool], Handler], job: Job) -> Result:
-    """What became of a job. handlers: by their names, and whether they revert; "" gets what has no other."""
-
-    def failed(outcome: str, message: object, **more: Any) -> Result:
-        # a handler that was asked to stop has not failed, unless it says that no other attempt can succeed
-        stopped = outcome == "failure" and job.stop.is_set()
-        return Result(job, "given_back" if stopped else outcome, {"message": str(message), **more})
-
+    """What became of a job. handlers: by their names, and whether they revert; "" gets what has no other. Never
+    raises."""
     if job.problem:
-        return failed("permanent_failure", job.problem)
+        return _failed(job, "permanent_failure", job.problem)
     reverts = job.action == "revert"
     handler = handlers.get((job.handler, reverts)) or handlers.get(("", reverts))
     if handler is None and reverts and (job.handler, False) in handlers:
         return Result(job, "success", None)  # there is nothing to undo
     if handler is None:
-        return failed("failure", f'worker has no handler "{job.handler}"')
+        return _failed(job, "failure", f'worker has no handler "{job.handler}"')
     try:
-        value = handler(job)
-    except PermanentFailure as caught:
-        return failed("permanent_failure", caught)
-    except Failure as caught:
-        return failed("failure", caught, type=caught.type)
-    except RetryLater as caught:
-        result = failed("failure", caught)
-        result.retry_after = caught.after
-        return result
-    except (psycopg.Error, Error) as caught:
-        code = {"sqlstate": caught.sqlstate} if caught.sqlstate else {}
-        return failed("failure", caught, **code)
+        value = handler(copy(job))  # what it does to its fields does not change what is reported
     except BaseException as caught:  # whatever it is, it is this job's
-        return failed("failure", str(caught) or type(caught).__name__)
+        return _failure_of(job, caught)
+    return _success(job, value)
+
+
+def _failed(job: Job, outcome: str, message: object, **more: Any) -> Result:
+    # a handler that was asked to stop has not failed, unless it says that no other attempt can succeed
+    stopped = outcome == "failure" and job.stop.is_set()
+    return Result(job, "given_back" if stopped else outcome, {"message": text_of(message), **more})
+
+
+def _failure_of(job: Job, caught: BaseException) -> Result:
+    if isinstance(caught, PermanentFailure):
+        return _failed(job, "permanent_failure", caught)
+    more, after = {}, None
+    with suppress(BaseException):  # an attribute that cannot be read is left out
+        if isinstance(caught, Failure) and caught.type is not None:
+            more["type"] = text_of(caught.type)
+        elif isinstance(caught, RetryLater):
+            after = _seconds(caught.after)
+        elif isinstance(caught, (psycopg.Error, Error)) and caught.sqlstate:
+            more["sqlstate"] = text_of(caught.sqlstate)
+    result = _failed(job, "failure", caught, **more)
+    result.retry_after = after
+    return result
+
+
+def _seconds(after: Any) -> Optional[float]:
+    """How long to wait; None, which leaves it to the policy, if it is no time."""
+    if isinstance(after, datetime):
+        after = after - datetime.now(after.tzinfo)
+    seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
+    return None if math.isnan(seconds) else min(max(seconds, 0.0), LONGEST_WAIT)
+
+
+def _success(job: Job, value: Any) -> Result:
     try:
-        excess = len(json.dumps(value, allow_nan=False)) > LONGEST or _depth(value) > DEEPEST
-    except (TypeError, ValueError, RecursionError) as caught:
-        return failed("permanent_failure", f"the result cannot be reported: {caught}")
-    if excess:
-        return failed("permanent_failure", "the result cannot be reported: it is too long or nested too deep")
-    return Result(job, "success", value)
+        text = json.dumps(value, allow_nan=False)
+        # a copy: what the handler keeps can change until it is reported
+        value = value if value is None or type(value) in (bool, int, float) else json.loads(text)
+        problem = _problem_of(text, value)
+    except BaseException as caught:
+        problem = text_of(caught)
+    if problem:
+        return _failed(job, "permanent_failure", f"the result cannot be reported: {problem}")
+    return Result(job, "success", value, size=len(text))
 
 
-def _depth(value: Any) -> int:
-    """The levels of a JSON value."""
+def _problem_of(text: str, value: Any) -> str:
+    """Why a result cannot be reported; empty: it can. text: value as JSON."""
+    if len(text) > LONGEST:
+        return "it is longer than 64 MiB"
+    is_odd = "\\u0000" in text or "\\ud" in text  # then its strings are worth a look
     levels, level = 0, [value]
     while level:
-        inner = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, (dict, list, tuple))]
-        levels, level = levels + (len(inner) > 0), [v for values in inner for v in values]
-    return levels
+        if is_odd and any(isinstance(one, str) and _UNSTORABLE.search(one) for one in level):
+            return "it has a NUL or a lone surrogate, which PostgreSQL cannot store"
+        inner = [one for one in level if isinstance(one, (dict, list))]
+        levels += len(inner) > 0
+        if levels > DEEPEST:
+            return "it is nested deeper than 512 levels"
+        level = [one for values in inner for one in values]
+        level += [one for values in inner if isinstance(values, dict) for one in values.values()]
+    return ""

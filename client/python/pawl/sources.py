@@ -16,6 +16,7 @@ from .errors import Error, PlacedElsewhere, translated
 
 Connection = psycopg.Connection[Any]
 Key = tuple[str, int]  # of a job in flight: its key and its fencing token
+LONGEST = 64 * 1024 * 1024  # of a result: characters of its JSON
 
 
 @dataclass
@@ -51,10 +52,25 @@ class Result:
     outcome: str
     value: Any
     retry_after: Optional[float] = None
+    size: int = 0  # of a success: characters of its JSON
 
     @property
     def key(self) -> Key:
         return self.job.key, self.job.token
+
+
+def first_part(results: Sequence[Result]) -> list[Result]:
+    """The first of the results that one statement can report: of one processor, and not too long together."""
+    part: list[Result] = []
+    size = 0
+    for one in results:
+        if one.job.processor != results[0].job.processor:
+            continue
+        size += one.size
+        if len(part) == 1000 or (part and size > LONGEST):
+            break
+        part.append(one)
+    return part
 
 
 class Source:
@@ -167,7 +183,7 @@ class Steps(Source):
         if one.outcome == "permanent_failure":
             error["permanent"] = True
         if one.retry_after is not None:
-            error["retry_after"] = max(one.retry_after, 0)
+            error["retry_after"] = one.retry_after
         return {**element, "error": error}
 
 

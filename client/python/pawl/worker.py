@@ -18,9 +18,9 @@ import psycopg
 
 from .errors import ConnectionLost, Error, LeaseLost, NotTheOwner, PlacedElsewhere
 from .errors import error_of, is_transient, translated
-from .handle import Handler, handle
+from .handle import Handler, handle, text_of
 from .placements import Placements
-from .sources import Connection, Job, Key, Result, Source, Steps
+from .sources import Connection, Job, Key, Result, Source, Steps, first_part
 
 
 class Worker:
@@ -31,8 +31,8 @@ class Worker:
     several databases: the worker connects to the one that its queue is in, and follows it when it moves; for Steps.
     threads: of handlers. batch: how much it owns at once; 0: twice the threads. lease, grace, shortest_poll,
     longest_poll: seconds. wake: wait for notifications. pooler: none, session or transaction. on_message: gets lines
-    for a log. on_dropped: gets jobs whose result did not count. `counts` counts claimed, succeeded, failed, dropped,
-    abandoned and reconnects."""
+    for a log. on_dropped: gets jobs whose result did not count. What these two raise does not stop the worker.
+    `counts` counts claimed, succeeded, failed, dropped, abandoned and reconnects."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Worker:
         self._seconds, self._lease = lease, f"{round(lease * 1000)} ms"
         self._polls = shortest_poll, longest_poll
         self._wake, self._pooler = wake and pooler != "transaction", pooler
-        self._on_message, self._on_dropped = on_message, on_dropped
+        self._message_callback, self._dropped_callback = on_message, on_dropped
         self.counts: Counter[str] = Counter()
         self.processor = str(uuid.uuid4())
         self._handlers: dict[tuple[str, bool], Handler] = {}
@@ -129,6 +129,18 @@ class Worker:
                 self._finished.append(result)
             self._ring()
 
+    # Callbacks. What they raise is not the worker's: a log whose pipe is closed costs no lease.
+
+    def _on_message(self, text: str) -> None:
+        with suppress(BaseException):
+            self._message_callback(text)
+
+    def _on_dropped(self, job: Job) -> None:
+        try:
+            self._dropped_callback(job)
+        except BaseException as caught:
+            self._on_message(f"on_dropped failed: {text_of(caught)}")
+
     # The session and its loop.
 
     def _ring(self) -> None:
@@ -164,7 +176,7 @@ class Worker:
     def _learn(self, rejecting: Connection) -> None:
         """Asks where the queue is; a database that is lost meanwhile does not say it."""
         if self._placements is not None:
-            with suppress(Error):
+            with suppress(Exception):
                 self._placements.learn(rejecting, "dag", self._source.queue or "")
 
     def _loop(self) -> None:
@@ -276,10 +288,10 @@ class Worker:
         left = [one for one in results if one.outcome != "given_back"]
         any_left = len(left) > 0
         while left:
-            part = [one for one in left if one.job.processor == left[0].job.processor][:1000]
+            part = first_part(left)
             try:
                 accepted = self._report_part(connection, part)
-            except (Error, psycopg.Error):
+            except BaseException:
                 self._in_doubt = True
                 with self._lock:
                     self._finished.extend(left)
@@ -291,7 +303,8 @@ class Worker:
                 self.counts["dropped" if not counts else "succeeded" if one.outcome == "success" else "failed"] += 1
                 if not counts:
                     self._on_dropped(one.job)
-            left = [one for one in left if one not in part]
+            reported = {one.key for one in part}
+            left = [one for one in left if one.key not in reported]
         return any_left
 
     def _report_part(self, connection: Connection, part: Sequence[Result]) -> set[Key]:
@@ -366,12 +379,13 @@ class Worker:
                         if job.processor == processor and (job.key, job.token) not in owned:
                             job.stop.set()
                 extended_at = began
-            except (psycopg.Error, Error) as caught:
+            except Exception as caught:  # without heartbeats all leases end
                 self._on_message(f"heartbeat failed: {caught}")
                 if connection is not None:
                     if isinstance(caught, PlacedElsewhere):
                         self._learn(connection)
-                    connection.close()
+                    with suppress(Exception):
+                        connection.close()
                     connection = None
                 expired = time.monotonic() - self._seconds
                 for job in known if extended_at < expired else ():

@@ -1,12 +1,15 @@
 #!/usr/bin/python3
 # The package pawl of client/python: calls in a transaction, errors as types, workers on rows of operations and on tasks
 # of flows (those on tables and steps are in test/tap/106_workers.pl).
+import json
 import os
 import re
 import subprocess
 import sys
 import threading
 import time
+from datetime import timedelta
+from decimal import Decimal
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../client/python"))
 
@@ -205,6 +208,145 @@ raised(
     lambda: pawl.Worker(conninfo, pawl.Table("docs", success="pay", failure="send")).run(()),
     "a table without owners cannot be worked on",
 )
+
+# Whatever a handler, its exception or a callback does ends that job alone, with a message; the worker goes on.
+
+
+class NoText(Exception):
+    def __str__(self):
+        raise SystemExit("no text")
+
+
+class Unfinished(pawl.RetryLater):
+    def __init__(self):
+        """Leaves out what the class has."""
+
+
+class Unequal(dict):
+    def items(self):
+        raise LookupError("a member is missing")
+
+
+circular, changed = {}, {}
+circular["self"] = circular
+
+
+def rename(job):
+    job.key, job.token, job.stop = "another", 0, None
+    raise ValueError("renamed")
+
+
+def throw(error):
+    raise error
+
+
+REJECTED = "the result cannot be reported: "
+UNSTORABLE = "it has a NUL or a lone surrogate, which PostgreSQL cannot store"
+ODD = {  # what a handler does, and the error: its message, type and wait; a failure is retried
+    "text": (lambda job: throw(NoText()), "NoText"),
+    "empty": (lambda job: throw(KeyError), "KeyError"),
+    "nul": (lambda job: throw(ValueError("a\0b")), "a\ufffdb"),
+    "surrogates": (lambda job: throw(ValueError("\ud800 \ud83d\ude00")), "\ufffd \U0001f600"),
+    "bytes": (lambda job: throw(pawl.Failure(b"\xff", {"a": 1})), "{'a': 1}", "b'\\xff'"),
+    "type": (lambda job: throw(pawl.Failure("c\0", "x")), "x", "c\ufffd"),
+    "long": (lambda job: throw(ValueError("x" * 10_000_000)), "x" * 65536),
+    "delta": (lambda job: throw(pawl.RetryLater("x", timedelta(minutes=2))), "x", None, 120),
+    "decimal": (lambda job: throw(pawl.RetryLater("x", Decimal(7))), "x", None, 7),
+    "infinite": (lambda job: throw(pawl.RetryLater("x", float("inf"))), "x", None, 1e9),
+    "nan": (lambda job: throw(pawl.RetryLater("x", float("nan"))), "x"),
+    "date": (lambda job: throw(pawl.RetryLater("x", "tomorrow")), "x"),
+    "unfinished": (lambda job: throw(Unfinished()), "Unfinished"),
+    "renamed": (rename, "renamed"),
+    "exits": (lambda job: sys.exit(3), "3"),
+}
+ODD_RESULTS = {  # permanent failures
+    "circular": (lambda job: circular, "Circular reference detected"),
+    "no number": (lambda job: [float("nan")], "Out of range float values are not JSON compliant"),
+    "generator": (lambda job: (n for n in (1, 2)), "Object of type generator is not JSON serializable"),
+    "members": (lambda job: Unequal(a=1), "a member is missing"),
+    "zero": (lambda job: {"\0": 1}, UNSTORABLE),
+    "alone": (lambda job: ["\ude00"], UNSTORABLE),
+    "huge": (lambda job: ["x" * (64 << 20)], "it is longer than 64 MiB"),
+    "deep": (lambda job: json.loads("[" * 513 + "]" * 513), "it is nested deeper than 512 levels"),
+}
+GOOD_RESULTS = {"pair": "\ud83d\ude00", "text": "\\u0000", "tuple": (1, {2: None})}
+connection.execute(
+    """select pawl_dag.define_template('{"name": "odd", "namespace": "odd", "identity_strategy": "always_unique",
+    "steps": [{"name": "s", "handler": "h", "retry": {"max_attempts": 3}}]}')"""
+)
+
+
+def start_odd(name):
+    return pawl.start_task(connection, "odd", {"name": name}, namespace="odd")
+
+
+def reported(statement):
+    return dict(connection.execute(
+        "select t.context ->> 'name', " + statement + " from pawl_dag.steps s join pawl_dag.tasks t using (task_uuid)"
+        " where t.namespace = 'odd' and t.context ->> 'name' <> 'good'").fetchall())
+
+
+def handle_odd(job):
+    name = job.context["name"]
+    if name in ODD or name in ODD_RESULTS:
+        return {**ODD, **ODD_RESULTS}[name][0](job)
+    return GOOD_RESULTS[name[5:]]
+
+
+for name in [*ODD, *ODD_RESULTS, *("good " + one for one in GOOD_RESULTS)]:
+    start_odd(name)
+worker = pawl.Worker(conninfo, pawl.Steps("odd"), threads=3, batch=100)
+worker.on("h", handle_odd)
+all_ended = ("select count(*) = %s from pawl_dag.steps join pawl_dag.tasks t using (task_uuid)"
+             " where t.namespace = 'odd' and steps.state in ('waiting_for_retry', 'error', 'complete')")
+run(worker, all_ended, len(ODD) + len(ODD_RESULTS) + len(GOOD_RESULTS))
+have = reported("jsonb_build_array(s.state, s.error)")
+for name, (_, message, *more) in ODD.items():
+    more += [None, None][len(more):]
+    state, error = have[name]
+    equal((state, error and [error.get(one) for one in ("message", "type", "retry_after")]),
+          ("waiting_for_retry", [message, *more]), "a failure of a handler is retried: " + name)
+for name, (_, message) in ODD_RESULTS.items():
+    equal(have[name], ["error", {"message": REJECTED + message, "permanent": True}],
+          "a result that cannot be reported fails for good: " + name)
+equal([have["good " + one][0] for one in GOOD_RESULTS], ["complete"] * 3, "other results of the batch count")
+equal(reported("s.result")["good pair"], "\U0001f600", "two halves of a character are one")
+equal((worker.counts["failed"], worker.counts["succeeded"]), (len(ODD) + len(ODD_RESULTS), 3), "each is counted once")
+
+
+def fail_to_log(text):
+    messages.append(text)
+    raise BrokenPipeError("the log is closed")
+
+
+def fail_on_dropped(job):
+    raise NoText()
+
+
+messages, go_on = [], threading.Event()
+kept, cancelled = start_odd("kept"), start_odd("cancelled")
+worker = pawl.Worker(conninfo + " application_name=closed_log", pawl.Steps("odd"), lease=1, on_message=fail_to_log,
+                     on_dropped=fail_on_dropped)
+worker.on("h", lambda job: go_on.wait(30))
+thread = threading.Thread(target=worker.run, args=((),), daemon=True)
+thread.start()
+until("select count(*) = 2 from pawl_dag.steps where state = 'in_progress' and task_uuid in (%s, %s)", kept, cancelled,
+      on=connection)
+connection.execute("select pawl_dag.cancel_task(%s)", (cancelled,))
+HEARTBEATS = " from pg_stat_activity where application_name = 'closed_log' and query ~ 's.token FROM pawl_dag.steps s'"
+ok(until("select exists (select" + HEARTBEATS + ")", on=connection), "the heartbeat has a session")
+lost_pid = ask("select pid" + HEARTBEATS)
+connection.execute("select pg_terminate_backend(%s)", (lost_pid,))
+ok(until("select exists (select" + HEARTBEATS + " and pid <> %s)", lost_pid, on=connection),
+   "the heartbeat goes on where it cannot be logged that its session was lost")
+go_on.set()
+until("select state = 'complete' from pawl_dag.tasks where task_uuid = %s", kept, on=connection)
+worker.stop()
+thread.join(30)
+equal((thread.is_alive(), worker.counts["succeeded"], worker.counts["dropped"]), (False, 1, 1),
+      "callbacks that raise end neither the worker nor its jobs")
+equal([sum(one.startswith(text) for one in messages) for text in
+       ("heartbeat failed: ", "on_dropped failed: NoText")], [1, 1], "and their failure is a message")
 
 # In a database of the encoding SQL_ASCII the driver returns bytes for text, unless the worker asks for UTF-8.
 connection.execute("drop database if exists python_ascii")
