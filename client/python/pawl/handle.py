@@ -17,8 +17,7 @@ from .errors import Error, Failure, PermanentFailure, RetryLater
 from .sources import LONGEST, Job, Result
 
 Handler = Callable[[Job], Any]
-DEEPEST = 512  # levels of a result
-LONGEST_TEXT = 64 * 1024  # of a message or type: characters
+DEEPEST, LONGEST_TEXT = 512, 64 * 1024  # levels of a result; characters of a message or type
 LONGEST_WAIT = 1e9  # seconds; longer ones overflow a timestamp
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # a string that is decoded has surrogates only where they are alone
 
@@ -26,13 +25,10 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # a string that is decoded has su
 def text_of(value: object) -> str:
     """The text of an exception or another object, as PostgreSQL can store it. Never raises: whatever the object does
     when it is asked for its text, another attempt may still succeed."""
-    ways: list[Callable[[Any], str]] = [
-        lambda one: one if isinstance(one, str) else str(one),
-        lambda one: type(one).__name__,
-    ]
-    for way in ways:
+    for by_class in (False, True):
         with suppress(BaseException):
-            text = str.__getitem__(way(value), slice(LONGEST_TEXT))  # a subclass of str can have methods of its own
+            text = type(value).__name__ if by_class else value if isinstance(value, str) else str(value)
+            text = str.__getitem__(text, slice(LONGEST_TEXT))  # a subclass of str can have methods of its own
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
             if text:
                 return text
@@ -89,30 +85,50 @@ def _seconds(after: Any) -> Optional[float]:
 
 def _success(job: Job, value: Any) -> Result:
     try:
+        _measure(value, 0, {})
         text = json.dumps(value, allow_nan=False)
         # a copy: what the handler keeps can change until it is reported
         value = value if value is None or type(value) in (bool, int, float) else json.loads(text)
         problem = _problem_of(text, value)
+        if not problem:
+            return Result(job, "success", value, size=len(text))
     except BaseException as caught:
         problem = text_of(caught)
-    if problem:
-        return _failed(job, "permanent_failure", f"the result cannot be reported: {problem}")
-    return Result(job, "success", value, size=len(text))
+    return _failed(job, "permanent_failure", f"the result cannot be reported: {problem}")
+
+
+def _measure(value: Any, level: int, known: dict[int, Optional[tuple[int, int]]]) -> tuple[int, int]:
+    """The least characters that a value has as JSON, and its levels. Raises ValueError if it is too much, before its
+    text fills the memory: values that are shared by many are measured once. known: by id; None: not measured yet."""
+    if not isinstance(value, (dict, list, tuple)):
+        return (len(value) + 2 if isinstance(value, str) else 1), 0
+    found = known.get(id(value), (0, 0))
+    if found is None:
+        raise ValueError("it is circular")
+    size, levels = found
+    if level + max(levels, 1) > DEEPEST:
+        raise ValueError("it is nested deeper than 512 levels")
+    if size == 0:
+        known[id(value)] = None
+        for inner in value.values() if isinstance(value, dict) else value:
+            inner_size, inner_levels = _measure(inner, level + 1, known)
+            size, levels = size + inner_size + 1, max(levels, inner_levels)
+            if size > LONGEST:
+                raise ValueError("it is longer than 64 MiB")
+        size, levels = size + 2, levels + 1
+        known[id(value)] = size, levels
+    return size, levels
 
 
 def _problem_of(text: str, value: Any) -> str:
-    """Why a result cannot be reported; empty: it can. text: value as JSON."""
+    """Why PostgreSQL cannot store a result; empty: it can. text: value as JSON."""
     if len(text) > LONGEST:
         return "it is longer than 64 MiB"
-    is_odd = "\\u0000" in text or "\\ud" in text  # then its strings are worth a look
-    levels, level = 0, [value]
-    while level:
-        if is_odd and any(isinstance(one, str) and _UNSTORABLE.search(one) for one in level):
+    if "\\u0000" not in text and "\\ud" not in text:
+        return ""
+    ahead = [value]
+    for one in ahead:  # which grows
+        if isinstance(one, str) and _UNSTORABLE.search(one):
             return "it has a NUL or a lone surrogate, which PostgreSQL cannot store"
-        inner = [one for one in level if isinstance(one, (dict, list))]
-        levels += len(inner) > 0
-        if levels > DEEPEST:
-            return "it is nested deeper than 512 levels"
-        level = [one for values in inner for one in values]
-        level += [one for values in inner if isinstance(values, dict) for one in values.values()]
+        ahead += [*one, *one.values()] if isinstance(one, dict) else one if isinstance(one, list) else []
     return ""

@@ -1,7 +1,6 @@
 /** Where a worker's work comes from: steps of workflows, tasks of flows, rows of bulk operations, rows of a table. */
 import type { Client } from 'pg';
 
-import type { Json } from './calls.js';
 import { PawlError, PlacedElsewhere, translated } from './errors.js';
 
 /** One piece of work, as its handler gets it. Of a step: context, inputs (the results of the parents by name) and
@@ -37,7 +36,10 @@ export interface Work {
     problem: string;
 }
 
-/** What became of a job. value: the result, or the error. */
+/** The longest result, in characters of its JSON. */
+export const LONGEST = 64 * 1024 * 1024;
+
+/** What became of a job. value: of a success the result as JSON, otherwise the error. */
 export interface Result {
     work: Work;
     outcome: 'success' | 'failure' | 'permanent_failure' | 'given_back';
@@ -74,6 +76,23 @@ function workOf(row: Row, processor: string): Work {
     return work;
 }
 
+/** The first of the results that one statement can report: of one processor, and not too long together. */
+export function firstPart(results: Result[]): Result[] {
+    const part: Result[] = [];
+    let size = 0;
+    for (const one of results) {
+        if (one.work.processor !== results[0]?.work.processor) continue;
+        size += one.outcome === 'success' ? one.value.length : 0;
+        if (part.length === 1000 || (part.length > 0 && size > LONGEST)) break;
+        part.push(one);
+    }
+    return part;
+}
+
+/** An element of a report of a success: its fields, and the result, which is JSON already. */
+const withResult = (fields: Row, result: string): string =>
+    `${JSON.stringify(fields).slice(0, -1)},"result":${result}}`;
+
 /** The statements of one kind of work. Claims return the fields of a Job, JSON as text; reports the keys that count;
  * tokens all that the processor owns. */
 export abstract class Source {
@@ -95,7 +114,8 @@ export abstract class Source {
     /** Throws PlacedElsewhere if it follows its queue, and the rows are not in this database. */
     async requireRows(_client: Client): Promise<void> {}
 
-    protected abstract element(one: Result): Json;
+    /** JSON. */
+    protected abstract element(one: Result): string;
 
     async claim(client: Client, processor: string, lease: string, limit: number): Promise<Work[]> {
         const { rows } = await client.query(this.claimStatement, [processor, limit, lease, this.queue]);
@@ -110,7 +130,7 @@ export abstract class Source {
 
     /** The ids of the results that count. A repeated report is accepted again. */
     async report(client: Client, processor: string, results: Result[], _inDoubt: boolean): Promise<Set<string>> {
-        const reports = JSON.stringify(results.map((one) => this.element(one)));
+        const reports = `[${results.map((one) => this.element(one)).join(',')}]`;
         const { rows } = await client.query(this.reportStatement, [reports, processor]);
         const keys = new Set(this.accepted(rows).map((row) => row.key));
         return new Set(results.filter((one) => keys.has(one.work.job.key)).map((one) => idOfWork(one.work)));
@@ -172,12 +192,12 @@ export class Steps extends Source {
         return answers.filter((row) => row.ok);
     }
 
-    protected element({ work: { job }, outcome, value, retryAfter }: Result): Json {
+    protected element({ work: { job }, outcome, value, retryAfter }: Result): string {
         const element = { task_uuid: job.parent, step_uuid: job.key, token: job.token };
-        if (outcome === 'success') return { ...element, result: value };
+        if (outcome === 'success') return withResult(element, value);
         const permanent = outcome === 'permanent_failure' ? { permanent: true } : {};
-        const later = retryAfter === undefined ? {} : { retry_after: Math.max(retryAfter, 0) };
-        return { ...element, error: { ...value, ...permanent, ...later } };
+        const later = retryAfter === undefined ? {} : { retry_after: retryAfter };
+        return JSON.stringify({ ...element, error: { ...value, ...permanent, ...later } });
     }
 }
 
@@ -206,10 +226,11 @@ export class FlowTasks extends Source {
         super('pawl_saga.tasks', queue);
     }
 
-    protected element({ work: { job }, outcome, value }: Result): Json {
+    protected element({ work: { job }, outcome, value }: Result): string {
         const element = { flow_uuid: job.parent, node: Number(job.key.split(' ')[1]), token: job.token };
-        if (outcome === 'success') return { ...element, result: value };
-        return { ...element, failure: { ...value, ...(outcome === 'permanent_failure' ? { type: 'permanent' } : {}) } };
+        if (outcome === 'success') return withResult(element, value);
+        const permanent = outcome === 'permanent_failure' ? { type: 'permanent' } : {};
+        return JSON.stringify({ ...element, failure: { ...value, ...permanent } });
     }
 }
 
@@ -231,18 +252,18 @@ export class OperationRows extends Source {
         super('pawl_bulk.work', queue);
     }
 
-    protected element({ work: { job }, outcome, value }: Result): Json {
+    protected element({ work: { job }, outcome, value }: Result): string {
         const [operation, number, step] = job.key.split(' ');
         const good = outcome === 'success';
-        const checked = good ? (value === true ? 'done' : 'pending') : 'failed';
-        return {
+        const checked = good ? (value === 'true' ? 'done' : 'pending') : 'failed';
+        return JSON.stringify({
             operation: operation ?? '',
             row_number: Number(number),
             step_index: Number(step),
             token: job.token,
             result: job.action === 'check' ? checked : good ? 'ok' : 'fail',
             message: good ? '' : value.message,
-        };
+        });
     }
 }
 
@@ -304,8 +325,8 @@ export class Table extends Source {
             ` WHERE ${key} = $1 AND c.${row.token} = $2::bigint AND c.${row.owner} IS NULL`;
     }
 
-    protected element(): Json {
-        return null;
+    protected element(): string {
+        return 'null';
     }
 
     override async report(client: Client, processor: string, results: Result[], inDoubt: boolean) {
@@ -315,7 +336,7 @@ export class Table extends Source {
             const part = results.filter((one) => one.outcome === outcome);
             if (part.length === 0) continue;
             const notes = part.map(({ value }) =>
-                typeof value === 'object' && value !== null && !Array.isArray(value) ? JSON.stringify(value) : '{}');
+                typeof value === 'object' ? JSON.stringify(value) : value.startsWith('{') ? value : '{}');
             const same = notes.every((one) => one === notes[0]);  // then one statement writes all rows
             const { rows } = await client.query(same ? fireAll : fireEach, [
                 this.relation, part.map((one) => one.work.job.key), event, processor,

@@ -3,9 +3,9 @@ import { randomUUID } from 'node:crypto';
 import pg, { type ClientConfig } from 'pg';
 
 import { ConnectionLost, errorOf, isTransient, LeaseLost, NotTheOwner, PawlError, PlacedElsewhere } from './errors.js';
-import { handle, type Handler, type Handlers } from './handle.js';
+import { guarded, handle, type Handler, type Handlers } from './handle.js';
 import { Placements } from './placements.js';
-import { idOfWork, type Job, type Result, type Source, Steps, type Work } from './sources.js';
+import { firstPart, idOfWork, type Job, type Result, type Source, Steps, type Work } from './sources.js';
 
 /** Everything has a default. Times are milliseconds. */
 export interface WorkerSettings {
@@ -27,9 +27,9 @@ export interface WorkerSettings {
     /** Wait for notifications. */
     wake?: boolean;
     pooler?: 'none' | 'session' | 'transaction';
-    /** Gets lines for a log. */
+    /** Gets lines for a log. What it throws does not stop the worker. */
     onMessage?: (text: string) => void;
-    /** Gets jobs whose result did not count. */
+    /** Gets jobs whose result did not count. What it throws is told to onMessage. */
     onDropped?: (job: Job) => void;
 }
 
@@ -64,7 +64,8 @@ export class Worker {
         this.settings = {
             connection: {}, source: new Steps(), placed: false, concurrency, batch: 2 * concurrency, lease: 60_000,
             grace: 30_000, shortestPoll: 5, longestPoll: 1000, wake: true, pooler: 'none',
-            onMessage: () => undefined, onDropped: () => undefined, ...settings,
+            ...settings, onMessage: guarded(settings.onMessage),
+            onDropped: guarded(settings.onDropped, (why) => this.settings.onMessage(`onDropped failed: ${why}`)),
         };
         this.source = this.settings.source;
         this.lease = `${this.settings.lease} ms`;
@@ -280,7 +281,7 @@ export class Worker {
         const any = left.length > 0;
         while (left[0]) {
             const { processor } = left[0].work;
-            const part = left.filter((one) => one.work.processor === processor).slice(0, 1000);
+            const part = firstPart(left);
             let accepted: Set<string>;
             try {
                 accepted = await this.reportPart(client, processor, part);

@@ -227,8 +227,10 @@ class Unequal(dict):
         raise LookupError("a member is missing")
 
 
-circular, changed = {}, {}
+circular, shared = {}, []
 circular["self"] = circular
+for _ in range(60):
+    shared = [shared, shared]
 
 
 def rename(job):
@@ -260,14 +262,15 @@ ODD = {  # what a handler does, and the error: its message, type and wait; a fai
     "exits": (lambda job: sys.exit(3), "3"),
 }
 ODD_RESULTS = {  # permanent failures
-    "circular": (lambda job: circular, "Circular reference detected"),
+    "circular": (lambda job: circular, "it is circular"),
+    "shared": (lambda job: shared, "it is longer than 64 MiB"),
     "no number": (lambda job: [float("nan")], "Out of range float values are not JSON compliant"),
     "generator": (lambda job: (n for n in (1, 2)), "Object of type generator is not JSON serializable"),
     "members": (lambda job: Unequal(a=1), "a member is missing"),
     "zero": (lambda job: {"\0": 1}, UNSTORABLE),
     "alone": (lambda job: ["\ude00"], UNSTORABLE),
     "huge": (lambda job: ["x" * (64 << 20)], "it is longer than 64 MiB"),
-    "deep": (lambda job: json.loads("[" * 513 + "]" * 513), "it is nested deeper than 512 levels"),
+    "deep": (lambda job: json.loads("[" * 900 + "]" * 900), "it is nested deeper than 512 levels"),
 }
 GOOD_RESULTS = {"pair": "\ud83d\ude00", "text": "\\u0000", "tuple": (1, {2: None})}
 connection.execute(

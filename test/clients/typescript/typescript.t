@@ -129,4 +129,131 @@ test('typescript', 'typescript', async (load, connection) => {
         connection, source: new pawl.Table('docs', { success: 'pay', failure: 'send' }),
     }).run([]));
     equal(error.sqlstate, '55000', 'a table without owners cannot be worked on');
+
+    // Whatever a handler, what it throws or a callback does ends that job alone, with a message; the worker goes on.
+    class NoMessage extends Error {
+        get message() {
+            throw new Error('no message');
+        }
+    }
+    const circular = { deep: [{}] };
+    circular.deep[0].self = circular;
+    const shared = Array.from({ length: 60 }).reduce((inner) => [inner, inner], []);
+    const thrown = (error) => () => {
+        throw error;
+    };
+    const later = (after) => thrown(new pawl.RetryLater('x', after));
+    const trap = () => {
+        throw new Error('trap');
+    };
+    const unstorable = 'it is longer than 64 MiB, or has a NUL or a lone surrogate, which PostgreSQL cannot store';
+    const odd = {  // what a handler does, and the error: its message, type and wait; a failure is retried
+        getter: [thrown(new NoMessage()), 'Error'],
+        bare: [thrown(Object.create(null)), 'a thrown value without a text'],
+        proxy: [thrown(new Proxy({}, { get: trap, getPrototypeOf: trap })), 'a thrown value without a text'],
+        symbol: [thrown(Symbol('s')), 'Symbol(s)'],
+        nothing: [thrown(undefined), 'undefined'],
+        big: [thrown(Object.assign(new Error('x'), { message: 5n })), '5'],
+        code: [thrown(Object.assign(new Error('x'), { code: Symbol('c') })), 'x'],
+        empty: [thrown(new RangeError()), 'RangeError'],
+        nul: [thrown(new Error('a\0b')), 'a\ufffdb'],
+        surrogates: [thrown(new Error('\ud800 \ud83d\ude00')), '\ufffd \u{1f600}'],
+        type: [thrown(new pawl.Failure(7n, 'x')), 'x', '7'],
+        'type of text': [thrown(new pawl.Failure('c\0', 'x')), 'x', 'c\ufffd'],
+        long: [thrown(new Error('x'.repeat(1e7))), 'x'.repeat(65_536)],
+        wait: [later('7'), 'x', null, 7],
+        'big wait': [later(8n), 'x', null, 8],
+        infinite: [later(Infinity), 'x', null, 1e9],
+        past: [later(new Date(0)), 'x', null, 0],
+        nan: [later(NaN), 'x'],
+        'no wait': [later(Symbol('s')), 'x'],
+        renamed: [(job) => {
+            Object.assign(job, { key: 'another', token: 0, stop: null });
+            throw new Error('renamed');
+        }, 'renamed'],
+    };
+    const oddResults = {  // permanent failures
+        circular: [circular, 'it is circular'],
+        shared: [shared, 'it is longer than 64 MiB'],
+        bytes: [{ file: Buffer.alloc(60_000_000) }, 'it has bytes'],
+        'big number': [[5n], 'Do not know how to serialize a BigInt'],
+        'no number': [[NaN], 'it has the number NaN'],
+        infinity: [{ a: -Infinity }, 'it has the number -Infinity'],
+        method: [{ toJSON: () => undefined }, 'it is no JSON'],
+        'a function': [() => 1, 'it is no JSON'],
+        'a trap': [new Proxy({}, { ownKeys: trap }), 'trap'],
+        zero: [{ '\0': 1 }, unstorable],
+        alone: [['\ude00'], unstorable],
+        huge: [['x'.repeat(64 << 20)], 'it is longer than 64 MiB'],
+        deep: [JSON.parse('['.repeat(9_000) + ']'.repeat(9_000)), 'it is nested deeper than 512 levels'],
+    };
+    const good = {
+        pair: '\ud83d\ude00', text: '\\u0000', date: new Date(0), 'with itself': [[1], [1]], none: undefined,
+    };
+    await client.query(`select pawl_dag.define_template('{"name": "ts_odd", "namespace": "ts_odd",
+        "identity_strategy": "always_unique",
+        "steps": [{"name": "s", "handler": "h", "retry": {"max_attempts": 3}}]}')`);
+    const startOdd = (name) => pawl.startTask(client, 'ts_odd', { name }, { namespace: 'ts_odd' });
+    const names = [...Object.keys(odd), ...Object.keys(oddResults), ...Object.keys(good)];
+    for (const name of names) await startOdd(name);
+    const oddSteps = new pawl.Worker({ connection, source: new pawl.Steps('ts_odd'), batch: 100 });
+    oddSteps.on('h', (job) => {
+        const { name } = job.context;
+        if (name in odd) return odd[name][0](job);
+        return name in good ? good[name] : oddResults[name][0];
+    });
+    await run(oddSteps, "select count(*) = $1 from pawl_dag.steps s join pawl_dag.tasks t using (task_uuid)"
+        + " where t.namespace = 'ts_odd' and s.state in ('waiting_for_retry', 'error', 'complete')", names.length);
+    const have = await ask("select jsonb_object_agg(t.context ->> 'name', jsonb_build_array(s.state, coalesce(s.error,"
+        + " s.result))) from pawl_dag.steps s join pawl_dag.tasks t using (task_uuid) where t.namespace = 'ts_odd'");
+    for (const [name, [, message, type = null, wait = null]] of Object.entries(odd)) {
+        const [state, error] = have[name];
+        equal([state, error?.message, error?.type ?? null, error?.retry_after ?? null],
+            ['waiting_for_retry', message, type, wait], `what a handler throws is retried: ${name}`);
+    }
+    for (const [name, [, message]] of Object.entries(oddResults))
+        equal(have[name], ['error', { message: `the result cannot be reported: ${message}`, permanent: true }],
+            `a result that cannot be reported fails for good: ${name}`);
+    equal(Object.keys(good).map((name) => have[name]),
+        Object.values(good).map((value) => ['complete', JSON.parse(JSON.stringify(value ?? null))]),
+        'other results of the batch count');
+    equal([oddSteps.counts.failed, oddSteps.counts.succeeded], [names.length - 5, 5], 'each of them is counted once');
+
+    const messages = [];
+    let goOn;
+    const waiting = new Promise((resolve) => (goOn = resolve));
+    const [kept, cancelled] = [await startOdd('kept'), await startOdd('cancelled')];
+    const closedLog = new pawl.Worker({
+        connection: { ...connection, application_name: 'ts_closed_log' }, source: new pawl.Steps('ts_odd'), lease: 1000,
+        onMessage: async (text) => {
+            messages.push(text);
+            throw new Error('the log is closed');
+        },
+        onDropped: thrown(Object.create(null)),
+    });
+    closedLog.on('h', () => waiting);
+    const working = closedLog.run([]);
+    const until = async (statement, ...values) => {
+        for (const end = Date.now() + 30_000; Date.now() < end; await after(50))
+            if (await ask(statement, ...values)) return true;
+        return false;
+    };
+    await until("select count(*) = 2 from pawl_dag.steps where state = 'in_progress' and task_uuid in ($1, $2)", kept,
+        cancelled);
+    await client.query('select pawl_dag.cancel_task($1)', [cancelled]);
+    const heartbeats = " from pg_stat_activity where application_name = 'ts_closed_log'"
+        + " and query ~ 's.token FROM pawl'";
+    ok(await until(`select exists (select ${heartbeats})`), 'the heartbeat has a session');
+    const pid = await ask(`select pid ${heartbeats}`);
+    await client.query('select pg_terminate_backend($1)', [pid]);
+    ok(await until(`select exists (select ${heartbeats} and pid <> $1)`, pid),
+        'the heartbeat goes on where it cannot be logged that its session was lost');
+    goOn(1);
+    await until("select state = 'complete' from pawl_dag.tasks where task_uuid = $1", kept);
+    closedLog.stop();
+    await working;
+    equal([closedLog.counts.succeeded, closedLog.counts.dropped], [1, 1],
+        'callbacks that throw end neither the worker nor its jobs');
+    equal(['heartbeat failed: ', 'onDropped failed: a thrown value without a text'].map((text) =>
+        messages.filter((one) => one.startsWith(text)).length), [1, 1], 'and their failure is a message');
 });
