@@ -3,6 +3,7 @@
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
+create extension if not exists pawl_bulk cascade;
 create extension if not exists pawl_api cascade;
 create role api_request_operator in role pawl_operator;
 create role api_request_other in role pawl_operator;
@@ -208,6 +209,34 @@ commit;
 select is(:'theirs'::text, '2', 'another token has keys of its own');
 select is(said($$select pawl_api.once('k', 'count_calls', '{}', '{"a": 1}')$$), '42501',
     'after its transaction a request is over');
+
+-- keys of uploads
+select pawl_bulk.define('{"name": "keyed", "steps": [{"name": "load", "kind": "sync", "handler": "missing"}]}')
+    \g /dev/null
+select '{"operationName": "keyed", "format": "ndjson"}' as form \gset
+begin;
+select pawl_api.begin_request('bearer', digest_of(:'operating'), 'operate') \g /dev/null
+select operation as first from pawl_api._begin_upload(:'form', 'u') \gset
+select pawl_api._end_upload(:'first', null, 'aa'), pawl_api._keep_answer('u',
+    jsonb_build_object('operation', :'first', 'created', true, 'rows', 7, 'checksum', 'aa')) \g /dev/null
+commit;
+begin;
+select pawl_api.begin_request('bearer', digest_of(:'operating'), 'operate') \g /dev/null
+select operation as again, created from pawl_api._begin_upload(:'form', 'u') \gset
+select pawl_api._repeat_upload(:'form', 'u', :'again', 'aa') as answer,
+    said(format($$select pawl_api._repeat_upload(%L, 'u', %L, 'bb')$$, :'form', :'again')) as file,
+    said(format($$select pawl_api._begin_upload(%L || '{"priority": "3"}'::jsonb, 'u')$$, :'form')) as fields \gset
+rollback;
+begin;
+select pawl_api.begin_request('bearer', digest_of(:'second'), 'operate') \g /dev/null
+select created as other_created from pawl_api._begin_upload(:'form', 'u') \gset
+rollback;
+select is(:'again'::text || :'created', :'first' || 'f', 'an upload that comes again is the first one');
+select is(:'answer'::jsonb, jsonb_build_object('operation', :'first', 'created', false, 'rows', 7, 'malformed', 0,
+    'checksum', 'aa', 'input_error', null), 'and gets the first answer');
+select is(:'file'::text, '23514', 'unless it is another file');
+select is(:'fields'::text, '23514', 'or has other fields');
+select is(:'other_created'::boolean, true, 'another token has keys of its own for uploads');
 
 -- parameters
 select is((select string_agg(pawl_api._uuid(jsonb_build_object('t', given), 't')::text, ',') from unnest(array[

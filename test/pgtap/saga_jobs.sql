@@ -141,4 +141,10 @@ reset role;
 select is(job(:'job'), 'CLAIMED RUNNING', 'so that its job stays');
 alter table pawl_saga.flows disable row level security;
 select is_empty('select * from pawl_saga.verify()', 'nothing is wrong');
+
+-- One of several databases, and the board is in another one.
+insert into pawl.database (name, connection, is_home, is_here) values ('a', 'service=a', true, true),
+    ('b', 'service=b', false, false);
+insert into pawl.placement (kind, namespace, database) values ('saga', 'default', 'b');
+select is(conduct(), '{0}', 'where the board is not, its jobs are not conducted, and that is no error');
 select * from finish();
