@@ -274,7 +274,10 @@ void Api::Impl::act(const Request& request, httplib::Response& response, const h
 bool Api::Impl::is_ready(std::string& why) {
     if (!condition.ready(why)) return false;
     for (const MemberPtr& member : members.known()) {
-        const auto problem = member->readiness.check();
+        // Requests that are slow say nothing of the database; and a pooler may have no connection to spare.
+        Pool& asked = member->pool.has_room() ? member->pool : member->readiness;
+        const auto problem = asked.check();
+        member->readiness.end_idle();
         if (!problem) return true;
         why = problem->detail;
     }

@@ -29,7 +29,7 @@ struct Member {
     const bool home;
     const daemon::Log log;
     Pool pool;
-    Pool readiness;  // a connection of its own: whether requests are slow says nothing of the database
+    Pool readiness;  // a connection for /readyz while requests take those of the pool
     Feed feed;
 };
 using MemberPtr = std::shared_ptr<Member>;

@@ -164,6 +164,17 @@ std::optional<Problem> Pool::check(std::chrono::milliseconds patience) {
     });
 }
 
+bool Pool::has_room() const {
+    const std::lock_guard lock(mutex_);
+    return taken_ < few_;
+}
+
+void Pool::end_idle() {
+    std::vector<std::unique_ptr<Session>> ended;
+    const std::lock_guard lock(mutex_);
+    ended.swap(idle_);
+}
+
 Pool::Use Pool::use() const {
     const std::lock_guard lock(mutex_);
     return {idle_.size(), taken_, most_, calls_, repeated_, timeouts_};

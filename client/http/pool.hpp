@@ -121,6 +121,12 @@ public:
     // Nothing if the database answers in time; no patience: in the usual one.
     std::optional<Problem> check(std::chrono::milliseconds patience = {});
 
+    // Whether a request would get a connection at once.
+    bool has_room() const;
+
+    // Closes the connections that no request uses.
+    void end_idle();
+
     // Why the database did not answer the last time; nothing: it did.
     std::optional<Problem> trouble() const;
 

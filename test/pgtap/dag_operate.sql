@@ -221,6 +221,10 @@ select is_empty('select value, pawl_dag._text_size(value, 1000000), length(value
 select is_empty('select value from measured where pawl_dag._text_size(value, 10) <= 10 and length(value::text) > 10',
     'also where it is too long');
 
+-- Dead rows at the head of the index make a session leave it out for a while, on a slow machine for longer than the test
+-- takes.
+vacuum pawl_dag.steps;
+
 -- claims with all that a worker needs, and the call that advances tasks before it claims
 select pawl_dag.start_task('diamond', '{"of": "claims"}') as task \gset
 select is((select count(*) from pawl_dag.claim('c0000000-0000-7000-8000-00000000000c')), 0::bigint,
@@ -288,6 +292,8 @@ select is((select count(*) from pawl_dag.step_result_audit where task_uuid = :'t
 select pawl_dag.cancel_task(:'task') \g /dev/null
 select throws_ok($$select pawl_dag.report('{}', 'x')$$, '22023', null, 'a report is an array');
 select throws_ok($$select pawl_dag.report('[]')$$, 'PW004', null, 'a report needs a processor');
+
+vacuum pawl_dag.steps;
 
 -- too long
 select pawl_dag.start_task('diamond') as task \gset
