@@ -16,6 +16,9 @@ constexpr std::size_t longest_json = std::size_t(64) << 20;  // bytes
 std::string excess_in(std::string_view text);
 std::string excess_of(const nlohmann::json& value);
 
+// Why a value cannot be a result: the limits, and what JSON or PostgreSQL has not, such as NaN and NUL. Empty: it can.
+std::string problem_of(const nlohmann::json& value);
+
 // Throws UnexpectedAnswer if the text is no JSON or exceeds a limit.
 nlohmann::json parse_json(std::string_view text);
 

@@ -34,6 +34,17 @@ inline bool is_utf8(std::string_view text) {
     return true;
 }
 
+// The text as PostgreSQL can store it: invalid bytes and NUL are U+FFFD. Cut after `longest` bytes.
+inline std::string storable(std::string_view text, std::size_t longest) {
+    std::string clean;
+    for (std::size_t at = 0; at < text.size() && clean.size() < longest;) {
+        const std::size_t length = character_at(text, at);
+        clean.append(length > 0 ? text.substr(at, length) : "\xEF\xBF\xBD");
+        at += length > 0 ? length : 1;
+    }
+    return clean;
+}
+
 // The text with invalid bytes as \xHH.
 inline std::string printable(std::string_view text) {
     std::string clean;

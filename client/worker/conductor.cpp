@@ -12,6 +12,7 @@
 
 #include "heartbeat.hpp"
 #include "libpq.hpp"
+#include "run_handler.hpp"
 #include "session_loop.hpp"
 #include "sql.hpp"
 #include "temporary_error.hpp"
@@ -156,7 +157,7 @@ struct Conductor::Impl final : LoopSource {
 
 void Conductor::Impl::log(const std::string& message) {
     const std::lock_guard lock(logging);
-    if (settings.on_message) settings.on_message(message);
+    call_back(settings.on_message, message);
 }
 
 void Conductor::Impl::report_event(const SagaJob& job, JobEvent event) {
@@ -181,8 +182,11 @@ void Conductor::Impl::report_event(const SagaJob& job, JobEvent event) {
                 break;
         }
     }
-    const std::lock_guard lock(logging);
-    if (settings.on_event) settings.on_event(job, event);
+    const std::function<void(const SagaJob&)> tell = [&](const SagaJob& one) {
+        const std::lock_guard lock(logging);
+        if (settings.on_event) settings.on_event(one, event);
+    };
+    if (const auto why = call_back(tell, job); !why.empty()) log("on_event failed: " + why);
 }
 
 // A new session takes over the jobs of the lost one, unless they are back on the board.
@@ -231,6 +235,12 @@ bool Conductor::Impl::consume_ended(pqxx::connection& connection) {
 // undone.
 void Conductor::Impl::begin(pqxx::work& transaction, OwnedJob& claimed, JobEvent& event) {
     SagaJob& job = claimed.job;
+    const auto trash = [&](const std::string& why) {
+        event = JobEvent::trashed;
+        sql::run(transaction, "ROLLBACK TO SAVEPOINT before_flow");
+        log("job " + job.name + " cannot begin: " + why);
+        sql::run(transaction, "SELECT pawl_saga.trash_job($1::uuid, $2, $3)", job.job, processor, why);
+    };
     sql::run(transaction, "SAVEPOINT before_flow");
     try {
         if (claimed.gone) job.flow.clear();
@@ -248,16 +258,11 @@ void Conductor::Impl::begin(pqxx::work& transaction, OwnedJob& claimed, JobEvent
             else if (!claimed.suspended())
                 resume_flow(transaction, job.flow);
         }
-    } catch (const ConnectionLost&) {
-        throw;
-    } catch (const std::exception& problem) {
-        const auto* rejection = dynamic_cast<const Error*>(&problem);
-        if (rejection && is_temporary(*rejection)) throw;
-        event = JobEvent::trashed;
-        sql::run(transaction, "ROLLBACK TO SAVEPOINT before_flow");
-        log("job " + job.name + " cannot begin: " + problem.what());
-        sql::run(transaction, "SELECT pawl_saga.trash_job($1::uuid, $2, $3)", job.job, processor,
-                 std::string(problem.what()));
+    } catch (const Error& rejection) {
+        if (dynamic_cast<const ConnectionLost*>(&rejection) != nullptr || is_temporary(rejection)) throw;
+        trash(storable_text(rejection.what()));
+    } catch (...) {
+        trash(text_of_exception());
     }
 }
 

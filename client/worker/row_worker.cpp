@@ -14,9 +14,11 @@
 
 #include "heartbeat.hpp"
 #include "json_text.hpp"
+#include "run_handler.hpp"
 #include "session_loop.hpp"
 #include "sql.hpp"
 #include "temporary_error.hpp"
+#include "utf8.hpp"
 
 namespace pawl {
 namespace {
@@ -206,12 +208,14 @@ public:
             sql::run_alone(connection, "SELECT * FROM pawl_bulk.claim($1, $2, $3::integer, $4::interval)", name_,
                            queue.empty() ? nullptr : queue.c_str(), worker_.settings.batch, worker_.lease));
         if (rows.empty()) return Next::later;
-        worker_.claimed += rows.size();
+        const std::size_t claimed = rows.size();
+        worker_.claimed += claimed;
         worker_.handle(rows, worker_.batches.begin(name_, asked_at));
         worker_.batches.end(name_);
-        const auto given_back = std::erase_if(rows, [](const Row& row) { return row.outcome.empty(); });
+        std::erase_if(rows, [](const Row& row) { return row.outcome.empty(); });
         if (!rows.empty()) report(connection, rows);
-        if (given_back > 0)  // of a lost lease, another worker has them already
+        // what a handler has given back, or taken out of its batch; of a lost lease, another worker has them already
+        if (rows.size() < claimed)
             worker_.abandoned +=
                 sql::run_alone(connection, "SELECT pawl.abandon($1::regclass, $2)", relation_, name_)[0][0]
                     .as<std::uint64_t>();
@@ -228,14 +232,15 @@ private:
 };
 
 void RowWorker::Impl::Thread::report(pqxx::connection& connection, const std::vector<Row>& rows) {
+    const std::size_t longest = std::min(longest_text, longest_json / 2 / rows.size());
     auto results = nlohmann::json::array();
     for (const Row& row : rows)
-        results.push_back({{"operation", row.operation},
+        results.push_back({{"operation", storable(row.operation, longest)},
                            {"row_number", row.number},
                            {"step_index", row.step_index},
                            {"token", row.token},
-                           {"result", row.outcome},
-                           {"message", row.message}});
+                           {"result", storable(row.outcome, longest)},
+                           {"message", storable(row.message, longest)}});
     const std::string text = json_text(results);
     for (PollInterval interval(worker_.settings.shortest_poll, std::chrono::seconds(1));;) {
         try {
@@ -262,9 +267,8 @@ RowWorker::Impl::Impl(RowWorkerSettings given)
 }
 
 void RowWorker::Impl::log(const std::string& message) {
-    if (!settings.on_message) return;
     const std::lock_guard lock(logging);
-    settings.on_message(message);
+    call_back(settings.on_message, message);
 }
 
 void RowWorker::Impl::wait(milliseconds time) {
@@ -300,10 +304,8 @@ void RowWorker::Impl::handle(std::vector<Row>& rows, const std::stop_token& aske
                 handler->second(batch);
                 returned = true;
             }
-        } catch (const std::exception& caught) {
-            why = caught.what();
         } catch (...) {
-            why = "handler threw something that is no std::exception";
+            why = text_of_exception();
         }
         for (Row& row : batch) {
             if (!row.outcome.empty()) continue;

@@ -93,9 +93,8 @@ struct Worker::Impl final : LoopSource {
 };
 
 void Worker::Impl::log(const std::string& message) {
-    if (!settings.on_message) return;
     const std::lock_guard lock(logging);
-    settings.on_message(message);
+    call_back(settings.on_message, message);
 }
 
 void Worker::Impl::run_handlers(std::stop_token stop) {
@@ -169,7 +168,9 @@ void Worker::Impl::note_reported(const std::vector<Finished>& batch, const std::
             const std::lock_guard lock(counting);
             ++(!is_accepted ? counts.dropped : one.outcome == Outcome::success ? counts.succeeded : counts.failed);
         }
-        if (!is_accepted && settings.on_dropped) settings.on_dropped(one.work->job);
+        if (is_accepted) continue;
+        if (const auto why = call_back(settings.on_dropped, one.work->job); !why.empty())
+            log("on_dropped failed: " + why);
     }
 }
 

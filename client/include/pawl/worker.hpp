@@ -56,8 +56,9 @@ struct Job {
 };
 
 /// Returns the result, as JSON of any type. An exception is a failure that is retried by the step's policy, unless it
-/// is one of those below. If the handler was asked to stop, an exception other than PermanentFailure reports nothing,
-/// and the work is returned. Called on several threads at once.
+/// is one of those below. In its text, what PostgreSQL cannot store (NUL, bytes that are not UTF-8) is U+FFFD. A result
+/// that has such text, NaN or bytes is a permanent failure. If the handler was asked to stop, an exception other than
+/// PermanentFailure reports nothing, and the work is returned. Called on several threads at once.
 using Handler = std::function<nlohmann::json(const Job&)>;
 
 /// Thrown by a handler: no retry can succeed.
