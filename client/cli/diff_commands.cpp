@@ -104,7 +104,7 @@ int run_watch(const Program& program, const std::string& file) {
     std::atomic<bool> stopped = false;
     StopOnSignals on_signals([&stopped] { stopped = true; });
     Watch watch(file);
-    while (!stopped) {
+    while (!stopped && std::cout) {
         if (const auto report = watch.look()) {
             if (program.output.json)
                 std::cout << report->json.dump() << std::endl;

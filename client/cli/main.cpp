@@ -37,10 +37,19 @@ void Program::check_target() const {
 }
 
 std::string read_file(const std::string& name) {
-    if (name == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
-    std::ifstream in(name);
+    std::ifstream file(name == "-" ? "/dev/null" : name);
+    std::istream& in = name == "-" ? std::cin : file;
+    std::string text;
+    try {
+        text.assign(std::istreambuf_iterator<char>(in), {});
+    } catch (const std::exception&) {  // a directory
+        in.setstate(std::ios::failbit);
+    }
     if (!in) usage_error("cannot read " + name);
-    return {std::istreambuf_iterator<char>(in), {}};
+    // libpq would send what is before it
+    if (text.find('\0') != std::string::npos)
+        usage_error((name == "-" ? "standard input" : name) + " has a NUL byte, which PostgreSQL cannot store");
+    return text;
 }
 
 namespace {
@@ -106,7 +115,7 @@ std::string usage_problem(const CLI::App* app, const CLI::Error& problem) {
         text = "not expected:";
         for (const std::string& one : strange) text += " " + shown(one);
     }
-    return "pawl: " + without_passwords(text) +
+    return "pawl: " + without_controls(without_passwords(text)) +
            "\npawl --help lists the commands, pawl COMMAND --help says what one takes\n";
 }
 
@@ -199,9 +208,16 @@ int run(Program& program, int argc, char** argv) {
         std::cerr << "pawl: " << message_of(problem) << '\n';
         return problem.sqlstate().empty() ? usage : rejected;
     } catch (const std::exception& problem) {
-        std::cerr << "pawl: " << without_passwords(problem.what()) << '\n';
+        std::cerr << "pawl: " << without_controls(without_passwords(problem.what())) << '\n';
         return usage;
     }
+}
+
+// A full disk, or a closed descriptor: a file that was cut must not look whole.
+int written(int code) {
+    if (std::cout.flush()) return code;
+    std::cerr << "pawl: standard output could not be written\n";
+    return usage;
 }
 
 // As terraform and others have it, so that a script can tell changes from errors.
@@ -216,9 +232,10 @@ int main(int argc, char** argv) {
     using namespace pawl::cli;
     CLI::App app("state machines and workflows in PostgreSQL, from the command line", "pawl");
     Program program{.app = Command(&app)};
-    program.output.colours = ::isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
+    program.output.terminal = ::isatty(STDOUT_FILENO) == 1;
+    program.output.colours = program.output.terminal && std::getenv("NO_COLOR") == nullptr;
     add_commands(program);
-    const int code = run(program, argc, argv);
+    const int code = written(run(program, argc, argv));
     const bool asked = std::find(argv + 1, argv + argc, std::string_view("--exit-code")) != argv + argc;
     return asked ? detailed(code) : code;
 }

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "json_text.hpp"
+#include "problems.hpp"
 
 namespace pawl::cli {
 namespace {
@@ -33,7 +35,9 @@ nlohmann::ordered_json value_of(const sql::Field& field) {
             return field.as<std::int64_t>();
         case json:
         case jsonb:
-            return parse_ordered_json(field.c_str());
+            // what is too deep for a program is told as text
+            return excess_in(field.c_str()).empty() ? parse_ordered_json(field.c_str())
+                                                    : nlohmann::ordered_json(field.c_str());
         case real:
         case double_precision:
         case numeric:
@@ -81,7 +85,7 @@ void print(const Output& output, const sql::Rows& rows) {
     for (int i = 0; i < static_cast<int>(rows.columns()); ++i) lines[0].emplace_back(rows.column_name(i));
     for (const auto& row : rows) {
         lines.emplace_back();
-        for (int i = 0; i < row.size(); ++i) lines.back().emplace_back(row[i].text_or_empty());
+        for (int i = 0; i < row.size(); ++i) lines.back().push_back(without_controls(row[i].text_or_empty()));
     }
     std::vector<std::size_t> widths(lines[0].size());
     for (const auto& line : lines)
@@ -90,7 +94,21 @@ void print(const Output& output, const sql::Rows& rows) {
 }
 
 void print(const Output& output, const nlohmann::ordered_json& value, const std::string& text) {
-    std::cout << (output.json ? value.dump(2) : text) << '\n';
+    // a file gets a diagram as it is
+    std::cout << (output.json ? value.dump(2) : output.terminal ? coloured_only(text) : text) << '\n';
+}
+
+std::string coloured_only(const std::string& text) {
+    static const std::set<std::string> codes{"0", "1", "2", "31", "32", "33", "34", "90"};  // of coloured() and Paint
+    std::string clean;
+    for (std::size_t at = 0; at < text.size();) {
+        const std::size_t end = text.compare(at, 2, "\033[") == 0 ? text.find('m', at) : std::string::npos;
+        const bool is_colour = end != std::string::npos && codes.contains(text.substr(at + 2, end - at - 2));
+        const std::size_t next = is_colour ? end + 1 : std::min(text.find('\033', at + 1), text.size());
+        clean += is_colour ? text.substr(at, next - at) : without_controls(text.substr(at, next - at));
+        at = next;
+    }
+    return clean;
 }
 
 std::string mermaid_of(const nlohmann::json& steps) {

@@ -12,6 +12,7 @@ namespace pawl::cli {
 struct Output {
     bool json = false;
     bool colours = false;
+    bool terminal = false;  // standard output is one
 };
 
 // An array of objects; columns that hold JSON, numbers or booleans come as such.
@@ -19,6 +20,9 @@ nlohmann::ordered_json as_json(const sql::Rows& rows);
 
 void print(const Output& output, const sql::Rows& rows);
 void print(const Output& output, const nlohmann::ordered_json& value, const std::string& text);
+
+// The text with control characters as \xhh, but for line ends, tabs and colours.
+std::string coloured_only(const std::string& text);
 
 // A flowchart in Mermaid: {"name", "state", "parents": [...]} a step.
 std::string mermaid_of(const nlohmann::json& steps);

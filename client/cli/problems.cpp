@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "json_text.hpp"
+#include "utf8.hpp"
 
 namespace pawl::cli {
 namespace {
@@ -39,12 +40,35 @@ std::string hint_of_missing_extension(const std::string& sqlstate, const std::st
 }  // namespace
 
 std::string message_of(const Error& problem) {
-    std::string text = kept_lines(problem.what());
+    std::string text = without_controls(kept_lines(problem.what()));
     if (problem.sqlstate().empty()) return text;
     text = std::regex_replace(text, std::regex("^[^ :]{1,20}:  "), "");
     text += hint_of_missing_extension(problem.sqlstate(), text);
     text.insert(std::min(text.find('\n'), text.size()), " [" + problem.sqlstate() + "]");
     return text;
+}
+
+std::string without_controls(std::string_view text) {
+    std::string clean;
+    const auto escape = [&](unsigned char byte) {
+        clean += "\\x";
+        clean += "0123456789abcdef"[byte >> 4];
+        clean += "0123456789abcdef"[byte & 15];
+    };
+    for (std::size_t at = 0; at < text.size();) {
+        const std::size_t length = character_at(text, at);
+        const auto first = static_cast<unsigned char>(text[at]);
+        const auto second = static_cast<unsigned char>(length == 2 ? text[at + 1] : 0);
+        const bool is_c1 = first == 0xC2 && second < 0xA0 && length == 2;
+        if (is_c1)
+            escape(second);
+        else if (length == 0 || (first < 0x20 && first != '\n' && first != '\t') || first == 0x7F)
+            escape(first);
+        else
+            clean.append(text, at, length);
+        at += length > 0 ? length : 1;
+    }
+    return clean;
 }
 
 nlohmann::json json_of(const std::string& given, const std::string& text) {

@@ -33,8 +33,12 @@ std::string note_of(const nlohmann::ordered_json& step) {
     std::string note;
     if (step.at("attempts") > 1)
         note = "attempt " + step.at("attempts").dump() + " of " + step.at("max_attempts").dump();
-    if (step.at("error").is_object() && step.at("error").contains("message"))
-        note += (note.empty() ? "" : ", ") + step.at("error").at("message").get<std::string>();
+    if (step.at("error").is_object() && step.at("error").contains("message")) {
+        const auto& message = step.at("error").at("message");
+        note += (note.empty() ? "" : ", ") + (message.is_string() ? message.get<std::string>() : message.dump());
+    } else if (step.at("error").is_string()) {
+        note += (note.empty() ? "" : ", ") + std::string("an error too deep or too long to be read");
+    }
     return note;
 }
 

@@ -135,6 +135,53 @@ is((pawl('health'))[1], 0, 'health has no complaint');
 is((pawl('verify', '--table', 'pawl_dag.steps'))[1], 0, 'verify of one table');
 is((pawl('verify', '--table', 'pg_class'))[1], 3, 'of one that nothing is attached to');
 
+# What cannot be written, or read as a whole, is an error.
+for my $command ([ 'diagram', 'gate' ], [ '--json', 'health' ], ['completion'], ['--help'], [ 'list' ])
+{
+	my $run = begin_program($node, '/bin/sh', '-c', 'exec "$0" "$@" > /dev/full', program('pawl'), @$command);
+	is(end_program($run) . $run->{err}, "2pawl: standard output could not be written\n",
+		"a full disk ends with 2: pawl @$command");
+}
+my $folder = PostgreSQL::Test::Utils::tempdir();
+PostgreSQL::Test::Utils::append_to_file("$folder/nul", "stateDiagram-v2\n[*] --> a\na --> [*]\n\0a --> b: go\n");
+for my $command ([ 'define', 'cut' ], ['check'], [ 'template' ], [ 'import' ])
+{
+	my ($out, $code, $err) = pawl(@$command, "$folder/nul");
+	like("$code $out$err", qr/^2 pawl: \Q$folder\E\/nul has a NUL byte, which PostgreSQL cannot store$/m,
+		"a file with a NUL byte is rejected: pawl @$command");
+}
+is((pawl('diagram', 'cut'))[1], 3, 'and nothing of it is stored');
+my (undef, $code, $err) = pawl('check', $folder);
+like("$code $err", qr{^2 pawl: cannot read \Q$folder\E$}m, 'a folder cannot be read as a file');
+
+# Names and errors that others have chosen are printed without their control characters.
+define_template($node, '{"name": "odd\u001b[2J", "namespace": "odd", "identity_strategy": "always_unique", "steps": [{'
+	. '"name": "one", "handler": "odd"}]}');
+
+# A task whose step has failed with this error.
+sub failed_odd
+{
+	my ($error) = @_;
+	my $failed_task = one($node, q(select pawl_dag.start_task(E'odd\x1b[2J', namespace => 'odd')));
+	one($node, 'select count(*) from pawl_dag.orchestrate()');
+	one($node, qq(select ok from pawl_dag.claim('00000000-0000-7000-8000-00000000000a', 'odd') c, pawl_dag.report(
+		jsonb_build_array(jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'token', c.token,
+		'error', $error || '{"permanent": true}')), '00000000-0000-7000-8000-00000000000a')));
+	one($node, 'select count(*) from pawl_dag.orchestrate()');
+	return $failed_task;
+}
+my $odd = failed_odd(q('{"message": 5}'::jsonb));
+my ($list_of_odd) = pawl('list', '--name', "odd\x1b[2J");
+like($list_of_odd, qr/ odd\\x1b\[2J /, 'a table has \x1b in place of the character');
+is(pawl('--json', 'list', '--name', "odd\x1b[2J")->[0]{name}, "odd\x1b[2J", 'JSON has the character itself');
+like((pawl('start', "\x1b]0;x\x07\xc2\x9b"))[2], qr/"\\x1b\]0;x\\x07\\x9b"/, 'so have messages');
+my ($odd_shown, $odd_code) = pawl('show', $odd);
+like("$odd_code $odd_shown", qr/^0 .* one  error  5$/ms, 'show takes an error whose message is no text');
+my $deep = failed_odd(q(jsonb_build_object('deep', (repeat('[', 600) || repeat(']', 600))::jsonb)));
+like(scalar pawl('show', $deep), qr/ one  error  an error too deep or too long to be read$/m,
+	'show takes an error that is nested too deep');
+like(pawl('--json', 'show', $deep)->{steps}[0]{error}, qr/^\{"deep": \[{600}\]{600}/, 'which JSON has as text');
+
 # What a shell would be offered.
 sub completed
 {

@@ -40,4 +40,12 @@ is(join(' ', map { m{^\[(#*)\.*\] (\d)/4  \w+} ? "$2:" . length $1 : 'no bar' } 
 	join(' ', map { "$_:" . 10 * $_ } 0 .. 4), 'it grows step by step') or diag($seen);
 is(scalar(() = $seen =~ /\n/g), 1, 'and there is one line in the end');
 is(scalar(grep { length($_) - length('complete') > 60 } @frames), 0, 'that fits a terminal');
+
+define_template($node, '{"name": "hidden\u001b[8m\u001b]0;x\u0007", "steps": [{"name": "a"}]}');
+$task = one($node, q(select pawl_dag.start_task(E'hidden\x1b[8m\x1b]0;x\x07')));
+$terminal = Terminal->new($node, 'pawl', 'show', $task);
+$seen = $terminal->shows(qr{ a\b.*\r\n});
+is($terminal->status, 0, 'pawl show ends well');
+like($seen, qr/^hidden\\x1b\[8m\\x1b\]0;x\\x07  \033\[/,
+	'a terminal gets colours, and no other control characters of names');
 done_testing();
