@@ -221,8 +221,8 @@ select is_empty('select value, pawl_dag._text_size(value, 1000000), length(value
 select is_empty('select value from measured where pawl_dag._text_size(value, 10) <= 10 and length(value::text) > 10',
     'also where it is too long');
 
--- Dead rows at the head of the index make a session leave it out for a while, on a slow machine for longer than the test
--- takes.
+-- Dead rows at the head of the index make a session leave it out for a while, which on a slow machine is longer than
+-- the test takes.
 vacuum pawl_dag.steps;
 
 -- claims with all that a worker needs, and the call that advances tasks before it claims
