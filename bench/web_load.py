@@ -250,6 +250,9 @@ def measure_stream(daemon):
         "insert into balls select g from generate_series(1, 100000) g; grant select on balls to pawl_operator",
         DATABASE,
     )
+    # pawld reads the insertions first, and the first listener would hear the last of them
+    while query("select coalesce(max(behind), 0) from pawl.consumers", DATABASE) != "0":
+        time.sleep(0.1)
     listeners = subprocess.Popen(
         [compile_listeners(), "127.0.0.1", str(daemon.port), daemon.token, str(LISTENERS)],
         stdin=subprocess.PIPE,
