@@ -7,18 +7,7 @@ create extension if not exists pawl_saga;
 create extension if not exists pawl_api;
 select no_plan();
 
--- SQLSTATE, message, detail and hint in one text; CONTEXT if a function of pawl is in it.
-create function says(statement text) returns text language plpgsql as $$
-declare m text; d text; h text; c text;
-begin
-    execute statement;
-    return 'ok';
-exception when others then
-    get stacked diagnostics m = message_text, d = pg_exception_detail, h = pg_exception_hint,
-        c = pg_exception_context;
-    return format('%s %s | %s | %s', sqlstate, m, d, h)
-        || case when c ~ 'function pawl' then ' CONTEXT: ' || c else '' end;
-end $$;
+\ir shared/says.psql
 create role pawl_test_token;
 grant pawl_test_token to pawl_authenticator;
 select pawl_dag.define_template('{"name": "order", "identity_strategy": "always_unique", "steps": [{"name": "a"}]}'),

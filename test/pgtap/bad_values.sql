@@ -3,18 +3,7 @@
 set client_min_messages to error;
 select no_plan();
 
--- SQLSTATE, message, detail and hint in one text; CONTEXT if a function of pawl is in it.
-create function says(statement text) returns text language plpgsql as $$
-declare m text; d text; h text; c text;
-begin
-    execute statement;
-    return 'ok';
-exception when others then
-    get stacked diagnostics m = message_text, d = pg_exception_detail, h = pg_exception_hint,
-        c = pg_exception_context;
-    return format('%s %s | %s | %s', sqlstate, m, d, h)
-        || case when c ~ 'function pawl' then ' CONTEXT: ' || c else '' end;
-end $$;
+\ir shared/says.psql
 create table jobs (id int primary key, state text not null default 'queued', owner text, result jsonb);
 create table pairs (a int, b text, state text not null default 'queued', primary key (a, b));
 create table free (id int primary key, state text not null default 'queued');
