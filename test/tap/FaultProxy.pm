@@ -104,16 +104,20 @@ sub new
 	my ($class, $listener, $control, $target) = @_;
 	$control->autoflush(1);
 	return bless { listener => $listener, control => $control, target => $target,
-		select => IO::Select->new($listener, $control),
+		select => IO::Select->new($listener, $control), full => IO::Select->new,
 		arms => [], seen => {}, of => {} }, $class;
 }
 
+# Never waits for one socket alone: a program that copies from one connection into another reads nothing while it waits
+# for the other to be read. What a socket does not take yet is kept, and its peer is not read until it has.
 sub run
 {
 	my ($self) = @_;
 	while (1)
 	{
-		for my $socket ($self->{select}->can_read)
+		my ($readable, $writable) = IO::Select->select($self->{select}, $self->{full});
+		$self->flush($_) for @{ $writable // [] };
+		for my $socket (@{ $readable // [] })
 		{
 			if ($socket == $self->{listener}) { $self->meet }
 			elsif ($socket == $self->{control}) { return unless $self->obey }
@@ -122,13 +126,42 @@ sub run
 	}
 }
 
+# Writes to that end of a pair.
+sub give
+{
+	my ($self, $pair, $end, $message) = @_;
+	$pair->{"to_$end"} .= $message;
+	$self->flush($pair->{$end});
+	return;
+}
+
+sub flush
+{
+	my ($self, $socket) = @_;
+	my $pair = $self->{of}{$socket} or return;
+	my ($end, $other) = $socket == $pair->{client} ? qw(client server) : qw(server client);
+	my $waiting = \$pair->{"to_$end"};
+	while (length $$waiting)
+	{
+		my $written = syswrite $socket, $$waiting;
+		last if !defined $written && $!{EAGAIN};
+		# an end that is gone is noticed when it is read
+		substr $$waiting, 0, $written // length $$waiting, '';
+	}
+	if (length $$waiting) { $self->{full}->add($socket); $self->{select}->remove($pair->{$other}) }
+	elsif ($self->{full}->exists($socket)) { $self->{full}->remove($socket); $self->{select}->add($pair->{$other}) }
+	return;
+}
+
 sub meet
 {
 	my ($self) = @_;
 	my $client = $self->{listener}->accept or return;
 	my $server = IO::Socket::UNIX->new(Peer => $self->{target});
 	return close $client unless $server;
-	my $pair = { client => $client, server => $server, from_client => '', from_server => '', begun => 0 };
+	$_->blocking(0) for $client, $server;
+	my $pair = { client => $client, server => $server, from_client => '', from_server => '', to_client => '',
+		to_server => '', begun => 0 };
 	$self->{of}{$_} = $pair for $client, $server;
 	$self->{select}->add($client, $server);
 	return;
@@ -152,7 +185,7 @@ sub obey
 		{
 			for my $pair (grep { defined $_->{held} } values %{ { map { $_ => $_ } values %{ $self->{of} } } })
 			{
-				syswrite $pair->{client}, delete $pair->{held};
+				$self->give($pair, 'client', delete $pair->{held});
 			}
 		}
 		else { $self->part($_) for values %{ { map { $_ => $_ } values %{ $self->{of} } } } }
@@ -165,7 +198,7 @@ sub part
 	my ($self, $pair) = @_;
 	for my $socket (@$pair{qw(client server)})
 	{
-		$self->{select}->remove($socket);
+		$self->{$_}->remove($socket) for qw(select full);
 		delete $self->{of}{$socket};
 		close $socket;
 	}
@@ -215,7 +248,7 @@ sub carry
 			$message = garbage($pair->{kind}, $type, $message);
 			if (!defined $message) { return $self->part($pair) }
 		}
-		syswrite $pair->{$to}, $message;
+		$self->give($pair, $to, $message);
 	}
 	return;
 }

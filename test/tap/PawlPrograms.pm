@@ -42,7 +42,7 @@ sub begin_program
 	$ENV{PGUSER} = $as // getpwuid($>);
 	@ENV{qw(PGHOST PGPORT)} = @$through if $through;
 	$run{harness} = IPC::Run::start([ program($name), @arguments ], '<', \'', '>', \$run{out}, '2>', \$run{err},
-		IPC::Run::timeout(10 * $PostgreSQL::Test::Utils::timeout_default));
+		$run{limit} = IPC::Run::timeout(10 * $PostgreSQL::Test::Utils::timeout_default));
 	$run{pid} = $run{harness}{KIDS}[0]{PID};
 	$running{ $run{pid} } = 1;
 	return \%run;
@@ -57,12 +57,14 @@ sub begin_through
 }
 
 # SIGTERM, or waits for a program that ends by itself; its exit status as a shell would say it: 143 if the signal itself
-# has ended it.
+# has ended it. Dies with what the program has said if it does not end.
 sub end_program
 {
 	my ($run, $signal) = @_;
 	$run->{harness}->signal($signal) if $signal;
-	$run->{harness}->finish;
+	$run->{limit}->start(2 * $PostgreSQL::Test::Utils::timeout_default);
+	eval { $run->{harness}->finish; 1 }
+		or die "$run->{name} does not end: $@It has said:\n$run->{out}$run->{err}";
 	delete $running{ $run->{pid} };
 	my $status = $run->{harness}->full_result(0);
 	return $status & 127 ? 128 + ($status & 127) : $status >> 8;
