@@ -35,24 +35,28 @@ void read_stored_binding(const CatalogRow& row, void* argument) {
     if (row.has("calls")) stored->calls.items = row.strings("calls", &stored->calls.n);
     stored->calls.known = stored->calls.items != nullptr;
     stored->managed = read_managed(row);
-    stored->next = collected->first;
-    collected->first = stored;
+    StoredBinding** link = &collected->first;
+    while (*link != nullptr && (*link)->relation == stored->relation && strcmp((*link)->column, stored->column) > 0)
+        link = &(*link)->next;
+    stored->next = *link;
+    *link = stored;
     ++collected->n;
 }
 
 AttrNumber attribute_of(Relation relation, const char* column) {
-    AttrNumber attribute = get_attnum(RelationGetRelid(relation), column);
+    // In the open table: the catalog caches would read pg_attribute once for each column.
+    const int attribute = SPI_fnumber(RelationGetDescr(relation), column);
+    if (attribute == SPI_ERROR_NOATTRIBUTE)
+        ereport(ERROR,
+                (errcode(ERRCODE_UNDEFINED_COLUMN),
+                 errmsg("column \"%s\" of enforced table \"%s\" is missing", column, RelationGetRelationName(relation)),
+                 errhint("SELECT * FROM pawl.health();")));
     if (attribute < 0)
         ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
                         errmsg("column \"%s\" of enforced table \"%s\" is a system column", column,
                                RelationGetRelationName(relation)),
                         errhint("SELECT * FROM pawl.health();")));
-    if (attribute == InvalidAttrNumber)
-        ereport(ERROR,
-                (errcode(ERRCODE_UNDEFINED_COLUMN),
-                 errmsg("column \"%s\" of enforced table \"%s\" is missing", column, RelationGetRelationName(relation)),
-                 errhint("SELECT * FROM pawl.health();")));
-    return attribute;
+    return static_cast<AttrNumber>(attribute);
 }
 
 namespace {

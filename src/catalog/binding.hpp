@@ -132,7 +132,7 @@ struct StoredBinding {
     StoredBinding* next;
 };
 
-// The rows that a scan has read, in reverse order.
+// The rows that scans have read: last the relation that was scanned first, of each the last state column first.
 struct StoredBindings {
     StoredBinding* first = nullptr;
     int n = 0;

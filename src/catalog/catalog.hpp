@@ -40,6 +40,7 @@ private:
     HeapTuple tuple_;
 };
 
+// Visited in no order.
 using RowVisitor = void (*)(const CatalogRow& row, void* argument);
 
 void scan_bindings_of(Oid relation, RowVisitor visit, void* argument);

@@ -140,6 +140,22 @@ void collect_bindings(Oid relid, StoredBindings* collected) {
     foreach (cell, with_ancestors(relid)) scan_bindings_of(lfirst_oid(cell), read_stored_binding, collected);
 }
 
+bool has_inherited_columns(Relation relation) {
+    const TupleDesc descriptor = RelationGetDescr(relation);
+    for (int i = 0; i < descriptor->natts; ++i)
+        if (TupleDescAttr(descriptor, i)->attinhcount > 0) return true;
+    return false;
+}
+
+// The same of an open table. Ancestors with bindings have columns to inherit, so most tables need no look into
+// pg_inherits, which a session opens for nothing else.
+void collect_bindings_of(Relation relation, StoredBindings* collected) {
+    if (has_inherited_columns(relation))
+        collect_bindings(RelationGetRelid(relation), collected);
+    else
+        scan_bindings_of(RelationGetRelid(relation), read_stored_binding, collected);
+}
+
 // The bindings of the distributed table that a shard belongs to, or of a distributed table that this node has not
 // written yet: they are taken from the coordinator's definitions.
 void collect_distributed(Relation relation, Shard* shard, StoredBindings* collected) {
@@ -170,7 +186,7 @@ Member* build_member(Relation relation) {
         member = static_cast<Member*>(palloc0(sizeof(Member)));
         member->relid = RelationGetRelid(relation);
         member->context = context;
-        collect_bindings(member->relid, &collected);
+        collect_bindings_of(relation, &collected);
         if (collected.n == 0) collect_distributed(relation, &shard, &collected);
         if (collected.n == 0) report_unbound(relation);
         member->nbindings = collected.n;
