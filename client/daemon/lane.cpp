@@ -44,7 +44,7 @@ void Lane::connect_and_look() {
     }
     if (!read_only_ && Clock::now() < look_again_) return;
     if (look_whether_read_only()) return;
-    if (kind_ == Kind::scheduling) metrics_.misfit(misfit_of(*connection_));
+    if (kind_ == Kind::scheduling) look_whether_fitting();
     std::vector<Entry> found;
     for (Duty& duty : find_duties(*connection_, settings_, kind_)) {
         const auto known = std::find_if(entries_.begin(), entries_.end(),
@@ -72,6 +72,15 @@ bool Lane::look_whether_read_only() {
     if (why.empty() && read_only_) log_.info("the database can be written again", {{"lane", name_}});
     read_only_ = !why.empty();
     return read_only_;
+}
+
+// Without the extension there are no duties, and with one of another version some may be missing. Logged once.
+void Lane::look_whether_fitting() {
+    const std::string why = misfit_of(*connection_);
+    metrics_.misfit(why);
+    if (!why.empty() && why != misfit_)
+        log_.warn("the database does not fit", {{"database", connection_->dbname()}, {"problem", why}});
+    misfit_ = why;
 }
 
 // The same problem is logged once a minute; the counter counts every one.
@@ -231,7 +240,7 @@ void Lane::run() {
 
 bool Lane::run_once() {
     connect_and_look();
-    if (read_only_) return false;
+    if (read_only_ || (entries_.empty() && !misfit_.empty())) return false;
     const auto began = Clock::now();
     for (bool more = true; more && !stopping_;) {
         more = false;

@@ -41,6 +41,7 @@ private:
     void connect_and_look();
     bool look_after(Entry& entry);
     bool look_whether_read_only();
+    void look_whether_fitting();
     void complain(Entry& entry, const Error& problem) const;
     bool round();
     void count_gauges();
@@ -64,6 +65,7 @@ private:
     Clock::time_point next_gauges_{};
     bool failed_ = false;
     bool read_only_ = false;
+    std::string misfit_;
     std::string complaint_;  // the last connection problem logged
     Clock::time_point complained_{};
 };

@@ -1,7 +1,9 @@
 // May throw (the constructor).
 #include "server.hpp"
 
+#include <cerrno>
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <list>
@@ -166,6 +168,11 @@ Server::Server(const Limits& limits, const Tls& tls) : limits_(limits), tls_(con
     new_task_queue = [this] { return new Threads(limits_.clients); };
     set_payload_max_length(limits_.upload_bytes);
     set_tcp_nodelay(true);
+    // cpp-httplib lets several processes share a port: requests would be divided among them, also of two databases.
+    set_socket_options([](int socket) {
+        const int yes = 1;
+        ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    });
     set_keep_alive_max_count(static_cast<std::size_t>(limits_.requests));
     set_keep_alive_timeout(std::chrono::duration_cast<std::chrono::seconds>(limits_.idle).count());
     // Every answer passes here, the parser's own included: a connection with an unread body ends, and says so.
@@ -183,13 +190,13 @@ Server::~Server() {
 }
 
 int Server::bind(const std::string& host, int port) {
-    if (port == 0)
-        port = bind_to_any_port(host);
-    else if (!bind_to_port(host, port))
-        port = -1;
-    if (port <= 0) throw std::runtime_error("cannot listen on " + host);
+    errno = 0;
+    const int bound = port == 0 ? bind_to_any_port(host) : bind_to_port(host, port) ? port : -1;
+    if (bound <= 0)
+        throw std::runtime_error("cannot listen on " + host + ":" + std::to_string(port) +
+                                 (errno == 0 ? std::string() : std::string(": ") + std::strerror(errno)));
     ::listen(svr_sock_, 1024);  // cpp-httplib lets five wait, and the sixth client waits a second
-    return port;
+    return bound;
 }
 
 bool Server::remember(int socket) {

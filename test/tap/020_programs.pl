@@ -84,6 +84,21 @@ like($metrics, qr/^pawld_connects_total\{lane="scheduling"\} [2-9]/m, '/metrics 
 like($metrics, qr/^pawld_connected\{lane="scheduling"\} 1$/m, 'and knows of the connection');
 is((http_get($port, '/nothing'))[0], 404, 'and has nothing else');
 
+# Not two of them on one port: clients would get the answers of either.
+for my $option ('--http', '--api')
+{
+	my $second = begin_program($node, 'pawld', $option, "127.0.0.1:$port");
+	is(end_program($second), 1, "a second pawld does not start on the same port: $option");
+	like($second->{err}, qr/cannot listen on 127\.0\.0\.1:$port: Address already in use/, 'and says why');
+}
+
+# A database without the extension.
+{
+	my $once = begin_program($node, 'pawld', '--database', 'dbname=template1', '--once');
+	is(end_program($once), 1, 'without the extension --once fails');
+	like($once->{err}, qr/the database does not fit.*template1.*the extension pawl is not installed/, 'and says why');
+}
+
 # Slow clients, and heads without end.
 {
 	my @slow = map {
