@@ -2,6 +2,7 @@
 #include <pawl/connection.hpp>
 
 #include <cctype>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <set>
@@ -105,6 +106,10 @@ void require_session_for_role(bool kept, const ConnectionSettings& settings) {
 bool keeps_session(pqxx::connection& connection, const ConnectionSettings& settings) {
     return keeps_session(settings, connection.backendpid(),
                          [&connection] { return sql::run_alone(connection, backend_pid_statement)[0][0].as<int>(); });
+}
+
+void log_to_standard_error(const std::string& line) {
+    std::cerr << line + "\n" << std::flush;
 }
 
 std::unique_ptr<pqxx::connection> connect(const ConnectionSettings& settings) {

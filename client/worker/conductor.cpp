@@ -297,7 +297,7 @@ void Conductor::Impl::return_jobs() {
         for (const auto& [id, job] : in_flight) report_event(job, JobEvent::given_back);
         in_flight.clear();
     } catch (const std::exception& problem) {
-        log(std::string("jobs were not returned, their leases will expire: ") + problem.what());
+        if (!in_flight.empty()) log(std::string("jobs were not returned, their leases expire: ") + problem.what());
     }
 }
 

@@ -78,8 +78,12 @@ void SessionLoop::run() {
             }
             if (next != Next::at_once) wait_for_work();
         } catch (const Error& error) {
+            const bool was_connected = connection_ != nullptr;
             const bool lost = survive(error);
-            log_(std::string(lost ? "connection lost: " : "temporary error, will retry: ") + error.what());
+            const char* what = !lost           ? "temporary error, will retry: "
+                               : was_connected ? "connection lost: "
+                                               : "cannot connect, will retry: ";
+            log_(std::string(what) + error.what());
             wait_after_error(std::chrono::milliseconds(50));
         }
     }

@@ -169,6 +169,7 @@ void Worker::Impl::note_reported(const std::vector<Finished>& batch, const std::
             ++(!is_accepted ? counts.dropped : one.outcome == Outcome::success ? counts.succeeded : counts.failed);
         }
         if (is_accepted) continue;
+        if (!settings.on_dropped) log("dropped the result of " + one.work->job.key);
         if (const auto why = call_back(settings.on_dropped, one.work->job); !why.empty())
             log("on_dropped failed: " + why);
     }
@@ -351,7 +352,7 @@ void Worker::Impl::drain() {
     try {
         abandon(loop.session());
     } catch (const Error& error) {
-        log(std::string("claimed rows were not returned, their leases will expire: ") + error.what());
+        if (was_connected) log(std::string("claimed rows were not returned, their leases expire: ") + error.what());
     }
 }
 

@@ -70,7 +70,7 @@ struct ConductorSettings {
 
     /// Both are called on threads of the conductor, one call at a time.
     std::function<void(const SagaJob&, JobEvent)> on_event = {};
-    std::function<void(const std::string&)> on_message = {};
+    std::function<void(const std::string&)> on_message = log_to_standard_error;
 };
 
 /// Counts since the conductor was made, by JobEvent.

@@ -50,4 +50,7 @@ std::unique_ptr<pqxx::connection> connect(const ConnectionSettings& settings);
 /// @throws ConnectionLost
 bool keeps_session(pqxx::connection& connection, const ConnectionSettings& settings);
 
+/// Where workers and conductors log if they are not told where: writes `line` to standard error.
+void log_to_standard_error(const std::string& line);
+
 }  // namespace pawl

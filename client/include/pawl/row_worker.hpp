@@ -74,7 +74,7 @@ struct RowWorkerSettings {
     bool wake = true;  ///< Wait for notifications. False, or behind a transaction pooler: poll.
 
     /// Called with lines for a log; on any thread of the worker, one call at a time.
-    std::function<void(const std::string&)> on_message = {};
+    std::function<void(const std::string&)> on_message = log_to_standard_error;
 };
 
 /// Counts since the worker was made.

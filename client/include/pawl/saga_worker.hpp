@@ -91,11 +91,12 @@ struct SagaWorkerSettings {
     bool wake = true;               ///< Wait for notifications. False, or behind a transaction pooler: poll.
     MessageSettings messages = {};  ///< Which provider announces work. Default: the database.
 
-    /// Called for each result that was dropped because the lease was lost; on the thread that calls run().
+    /// Called for each result that was dropped because the lease was lost; on the thread that calls run(). Default: a
+    /// line of the log.
     std::function<void(const SagaTask&)> on_dropped = {};
 
     /// Called with lines for a log; on any thread of the worker, one call at a time.
-    std::function<void(const std::string&)> on_message = {};
+    std::function<void(const std::string&)> on_message = log_to_standard_error;
 };
 
 /// Thread-safe are stop(), processor() and counts().

@@ -129,11 +129,12 @@ struct WorkerSettings {
     /// Which provider announces work. Default: the database.
     MessageSettings messages = {};
 
-    /// Called for each result that was dropped because the lease was lost; on the thread that calls run().
+    /// Called for each result that was dropped because the lease was lost; on the thread that calls run(). Default: a
+    /// line of the log.
     std::function<void(const Job&)> on_dropped = {};
 
     /// Called with lines for a log; on any thread of the worker, one call at a time.
-    std::function<void(const std::string&)> on_message = {};
+    std::function<void(const std::string&)> on_message = log_to_standard_error;
 };
 
 /// Counts since the worker was made.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import select
 import signal
 import socket
@@ -31,7 +32,8 @@ class Worker:
     several databases: the worker connects to the one that its queue is in, and follows it when it moves; for Steps.
     threads: of handlers. batch: how much it owns at once; 0: twice the threads. lease, grace, shortest_poll,
     longest_poll: seconds. wake: wait for notifications. pooler: none, session or transaction. on_message: gets lines
-    for a log. on_dropped: gets jobs whose result did not count. What these two raise does not stop the worker.
+    for a log; without it they are warnings of the logger "pawl". on_dropped: gets jobs whose result did not count;
+    without it they are such lines. What these two raise does not stop the worker.
     `counts` counts claimed, succeeded, failed, dropped, abandoned and reconnects."""
 
     def __init__(
@@ -48,8 +50,8 @@ class Worker:
         longest_poll: float = 1,
         wake: bool = True,
         pooler: str = "none",
-        on_message: Callable[[str], None] = lambda _: None,
-        on_dropped: Callable[[Job], None] = lambda _: None,
+        on_message: Callable[[str], None] = logging.getLogger("pawl").warning,
+        on_dropped: Optional[Callable[[Job], None]] = None,
     ) -> None:
         self._conninfo, self._source = conninfo, source or Steps()
         self._placements: Optional[Placements] = None
@@ -62,7 +64,8 @@ class Worker:
         self._seconds, self._lease = lease, f"{round(lease * 1000)} ms"
         self._polls = shortest_poll, longest_poll
         self._wake, self._pooler = wake and pooler != "transaction", pooler
-        self._message_callback, self._dropped_callback = on_message, on_dropped
+        self._message_callback = on_message
+        self._dropped_callback = on_dropped or (lambda job: on_message(f"dropped the result of {job.key}"))
         self.counts: Counter[str] = Counter()
         self.processor = str(uuid.uuid4())
         self._handlers: dict[tuple[str, bool], Handler] = {}
@@ -202,7 +205,8 @@ class Worker:
             lost = True
         if not lost and not is_transient(error.sqlstate):
             raise error
-        self._on_message(("connection lost: " if lost else "temporary error, will retry: ") + str(error))
+        known = "connection lost" if self._connection is not None else "cannot connect, will retry"
+        self._on_message(f"{known if lost else 'temporary error, will retry'}: {error}")
         if lost and self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -352,7 +356,8 @@ class Worker:
                 row = found.fetchone()
             self.counts["abandoned"] += row["n"] if row else 0
         except Error as caught:
-            self._on_message(f"claimed rows were not returned, their leases will expire: {caught}")
+            if self._was_connected:
+                self._on_message(f"claimed rows were not returned, their leases expire: {caught}")
 
     # Leases.
 

@@ -61,11 +61,13 @@ export class Worker {
 
     constructor(settings: WorkerSettings = {}) {
         const concurrency = settings.concurrency ?? 4;
+        const onMessage = guarded(settings.onMessage ?? ((text: string) => console.error(`pawl: ${text}`)));
         this.settings = {
             connection: {}, source: new Steps(), placed: false, concurrency, batch: 2 * concurrency, lease: 60_000,
             grace: 30_000, shortestPoll: 5, longestPoll: 1000, wake: true, pooler: 'none',
-            ...settings, onMessage: guarded(settings.onMessage),
-            onDropped: guarded(settings.onDropped, (why) => this.settings.onMessage(`onDropped failed: ${why}`)),
+            ...settings, onMessage,
+            onDropped: guarded(settings.onDropped ?? ((job) => onMessage(`dropped the result of ${job.key}`)),
+                (why) => onMessage(`onDropped failed: ${why}`)),
         };
         this.source = this.settings.source;
         this.lease = `${this.settings.lease} ms`;
@@ -206,7 +208,8 @@ export class Worker {
         if (elsewhere) await this.learn(this.client!);
         const lost = elsewhere || error instanceof ConnectionLost;
         if (!lost && !(error instanceof PawlError && isTransient(error.sqlstate))) throw error;
-        this.settings.onMessage((lost ? 'connection lost: ' : 'temporary error, will retry: ') + error.message);
+        const known = this.client ? 'connection lost' : 'cannot connect, will retry';
+        this.settings.onMessage(`${lost ? known : 'temporary error, will retry'}: ${error.message}`);
         if (!lost) return;
         void this.client?.end().catch(() => undefined);
         this.client = null;
@@ -350,8 +353,8 @@ export class Worker {
             const { rows } = await client.query(statement, [this.source.relation, this.processor]);
             this.counts.abandoned += rows[0].n;
         } catch (caught) {
-            const why = errorOf(caught).message;
-            this.settings.onMessage(`claimed rows were not returned, their leases will expire: ${why}`);
+            const why = `claimed rows were not returned, their leases expire: ${errorOf(caught).message}`;
+            if (this.wasConnected) this.settings.onMessage(why);
         }
     }
 

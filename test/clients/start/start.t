@@ -41,15 +41,33 @@ works() {
     is "$language: and the log says so" "$(sql -c "select count(distinct subject_id), count(*) from letters_transitions
         where to_state = 'sent' and subject_id in (select id from letters where recipient like '$language %')")" "3|3"
 }
+
+# tells <language> <command ...>: a worker without a server says so, and ends when it is told to.
+tells() {
+    local language=$1 deadline=$((SECONDS + 60))
+    shift
+    PGHOST=$scratch "$@" >/dev/null 2>"$scratch/$language.err" &
+    local worker=$!
+    until grep -q . "$scratch/$language.err" || [ $SECONDS -gt $deadline ]; do sleep 0.05; done
+    kill -TERM $worker
+    wait $worker
+    is "$language: without a server the worker drains too" $? 0
+    is "$language: and has said that it cannot connect" \
+        "$(head -1 "$scratch/$language.err" | grep -c "^\(pawl: \)\?cannot connect, will retry: .*$scratch")" 1
+    is "$language: and speaks of no rows" "$(grep -c 'not returned' "$scratch/$language.err")" 0
+}
 if [ -x build/programs/client/example_start ]; then
+    tells C++ build/programs/client/example_start
     works C++ build/programs/client/example_start
 else
     echo "# C++: the programs are not built: make programs"
 fi
+tells Python env PYTHONPATH=client/python /usr/bin/python3 examples/start/worker.py
 works Python env PYTHONPATH=client/python /usr/bin/python3 examples/start/worker.py
 scripts/build-typescript
 mkdir -p "$scratch/program/node_modules"
 cp examples/start/worker.mjs "$scratch/program/"
 ln -s "$PWD/build/clients/typescript" "$scratch/program/node_modules/pawl"
+tells TypeScript node "$scratch/program/worker.mjs"
 works TypeScript node "$scratch/program/worker.mjs"
 echo "1..$count"
