@@ -87,6 +87,12 @@ void require_short(const text* name) {
                         errhint("processor => 'name of the worker', or SET pawl.processor = 'name of the worker';")));
 }
 
+const text* state_in(const Binding& binding, TupleTableSlot* row) {
+    bool null;
+    const Datum value = slot_getattr(row, binding.state, &null);
+    return state_as_text(binding, value, null);
+}
+
 }  // namespace
 
 int64 managed_number(const ManagedColumn& column, Datum value) {
@@ -218,7 +224,7 @@ Rejection ownership_rejection(const Binding& binding, TupleTableSlot* row, const
         case OwnershipFault::no_attempts:
             return {rejected(sqlstate::guard_rejected, machine), psprintf("no attempt is left for %s", what),
                     psprintf("%s has made %d of %d attempts.", subject, ownership.attempts, ownership.max_attempts),
-                    "Change the row to a state that needs no attempt, or raise its maximum number of attempts."};
+                    hint_without_attempt(binding, state_in(binding, row))};
         case OwnershipFault::none:
             break;
     }

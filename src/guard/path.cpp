@@ -133,12 +133,13 @@ struct Choice {
                             rejected_by_guard(row_of, row, here, machine.state_text[rejected], reason.guard));
         const bool stale = ownership != nullptr && ownership->claim == OwnershipFault::stale_token;
         const OwnershipFault fault = stale ? OwnershipFault::stale_token : reason.fault;
-        if (fault != OwnershipFault::none)
-            return at_event(
-                asked.events, event,
-                ownership_rejection(row_of, row, *ownership, fault,
-                                    rejected == core::no_state ? psprintf("event \"%s\"", text_to_cstring(named))
-                                                               : describe_move(here, machine.state_text[rejected])));
+        if (fault != OwnershipFault::none) {
+            const char* what = rejected == core::no_state ? psprintf("event \"%s\"", text_to_cstring(named))
+                                                          : describe_move(here, machine.state_text[rejected]);
+            Rejection rejection = ownership_rejection(row_of, row, *ownership, fault, what);
+            if (fault == OwnershipFault::no_attempts) rejection.hint = hint_without_attempt(row_of, here);
+            return at_event(asked.events, event, rejection);
+        }
         Rejection rejection = is_last() && leads_elsewhere()
                                   ? rejected_transition(row_of, row, here, machine.state_text[asked.to], named)
                                   : rejected_event(row_of, row, from, named);

@@ -18,12 +18,15 @@ void append_transition(StringInfo out, const BoundMachine& machine, int transiti
     if (!drawn.event.empty()) appendStringInfo(out, " (%s)", drawn.event.c_str());
 }
 
-// Lists the transitions that leave a state, as `"paid" (pay), "cancelled" (cancel)`; empty if there are none.
-char* open_transitions(const BoundMachine& machine, core::StateId from) {
+// Lists the transitions that leave a state and are offered, as `"paid" (pay), "cancelled" (cancel)`; empty if there are
+// none.
+template <typename Offered>
+char* open_transitions(const BoundMachine& machine, core::StateId from, Offered offered) {
     StringInfoData moves;
     initStringInfo(&moves);
     int n = 0;
     for (std::int32_t transition : machine.machine->leaving(from)) {
+        if (!offered(transition)) continue;
         if (n++ == max_open_transitions) {
             appendStringInfoString(&moves, ", ...");
             break;
@@ -31,6 +34,10 @@ char* open_transitions(const BoundMachine& machine, core::StateId from) {
         append_transition(&moves, machine, transition);
     }
     return moves.data;
+}
+
+char* open_transitions(const BoundMachine& machine, core::StateId from) {
+    return open_transitions(machine, from, [](int) { return true; });
 }
 
 core::StateId state_of(const Binding& binding, const text* name) {
@@ -47,6 +54,24 @@ char* hint_of_moves(const Binding& binding, const text* from) {
     char* moves = open_transitions(*binding.machine, state);
     if (*moves == '\0') return psprintf("No transition leaves %s.", quoted_state(from));
     return psprintf("From %s the machine allows: %s.", quoted_state(from), moves);
+}
+
+bool is_guarded_by(const Binding& binding, int transition, const char* guard) {
+    const TransitionCalls& calls = binding.calls[transition];
+    for (int i = 0; i < calls.nguards; ++i)
+        if (std::strcmp(calls.guards[i].name, guard) == 0) return true;
+    return false;
+}
+
+// What a guard has just rejected is not offered again.
+char* hint_beside_guard(const Binding& binding, const text* from, const text* to, const char* guard) {
+    const core::StateId rejected_target = state_of(binding, to);
+    const char* moves = open_transitions(*binding.machine, state_of(binding, from), [&](int transition) {
+        return binding.machine->machine->transitions()[transition].to != rejected_target ||
+               !is_guarded_by(binding, transition, guard);
+    });
+    if (*moves == '\0') return psprintf("No other transition leaves %s.", quoted_state(from));
+    return psprintf("From %s the machine also allows: %s.", quoted_state(from), moves);
 }
 
 // The codes that say what the machine does not allow; the others are about owners, leases and calls.
@@ -159,7 +184,20 @@ Rejection rejected_by_guard(const Binding& binding, TupleTableSlot* row, const t
                      quoted_state(to), binding.machine->name),
             psprintf("%s: %s(old, new) is not true.", describe_row(binding, row), guard),
             from == nullptr ? "SELECT * FROM pawl.transitions(machine) shows the guards of first states."
-                            : hint_of_moves(binding, from)};
+                            : hint_beside_guard(binding, from, to, guard)};
+}
+
+const char* hint_without_attempt(const Binding& binding, const text* from) {
+    const char* moves = open_transitions(*binding.machine, state_of(binding, from), [&](int transition) {
+        return (binding.managed->roles[transition] & role_retries) == 0;
+    });
+    if (*moves == '\0')
+        return psprintf(
+            "No transition from %s needs no attempt: define one into a terminal state, or raise the maximum number "
+            "of attempts.",
+            quoted_state(from));
+    return psprintf("Without an attempt left, the machine allows from %s: %s. Or raise the maximum number of attempts.",
+                    quoted_state(from), moves);
 }
 
 void reject_delete(const Binding& binding, TupleTableSlot* row, const text* from) {

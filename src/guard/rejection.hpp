@@ -29,6 +29,9 @@ Rejection rejected_transition(const Binding& binding, TupleTableSlot* row, const
                               const text* event);  // event null: none was named
 Rejection rejected_event(const Binding& binding, TupleTableSlot* row, core::StateId from, const text* event);
 
+// A hint: the transitions that a row without an attempt left can take.
+const char* hint_without_attempt(const Binding& binding, const text* from);
+
 const char* describe_row(const Binding& binding, TupleTableSlot* row);  // Row (id)=(42) of public.orders
 
 [[noreturn]] void reject_transition(const Binding& binding, TupleTableSlot* row, const text* from, const text* to,

@@ -119,6 +119,23 @@ select is((select string_agg(concat_ws(' ', event, to_state, allowed, blocked_by
     'expire waiting t {}, fail dead t {}, fail waiting f {pawl.attempts}, finish done t {}, retry waiting f '
     '{pawl.attempts}', 'as does available');
 reset pawl.processor;
+create function hint_of(statement text) returns text language plpgsql as $$
+declare hint text;
+begin
+    execute statement;
+    return 'ok';
+exception when others then
+    get stacked diagnostics hint = pg_exception_hint;
+    return hint;
+end $$;
+select is(hint_of($$select pawl.fire('task', 7, 'retry', processor => 'w')$$), 'Without an attempt left, the machine '
+    'allows from "running": "done" (finish), "dead" (fail), "waiting" (expire). Or raise the maximum number of '
+    'attempts.', 'the hint names the transitions that need no attempt');
+update task set state = 'ready', tries = 3 where id = 8;
+select is(hint_of($$select pawl.fire('task', 8, events => '{start,retry}', processor => 'w')$$), 'Without an attempt '
+    'left, the machine allows from "running": "done" (finish), "dead" (fail), "waiting" (expire). Or raise the maximum '
+    'number of attempts.', 'those of the state in which it failed');
+update task set tries = 0 where id = 8;
 update task set tries = 0 where id = 7;
 select is(code_of($$select pawl.fire('task', 7, 'retry', processor => 'w')$$), 'ok', 'attempts may be given back');
 select is((select round(extract(epoch from due - clock_timestamp())) from task where id = 7), 10::numeric,
