@@ -14,6 +14,7 @@ stateDiagram-v2
     sending --> ready : crashed
     failed --> ready : repeat
     sent --> [*]
+    failed --> [*]
     class sending owned
 $$);
 select pawl.enforce('letters', 'state', 'letter');

@@ -30,4 +30,34 @@ SELECT pawl.enforce('jobs', 'state', 'work_slow'),
 SELECT pawl.define('work_slow',
     replace(pawl.diagram('work_slow'), 'running --> ready : expire', 'checking --> ready : expire')) > 1;
 SELECT pawl.upgrade('jobs') > 1;
+-- retries with a limit: a failed attempt must lead to a terminal state, or on_expiry_else to another one
+SELECT pawl.define('work_endless', $$stateDiagram-v2
+    [*] --> ready
+    ready --> running : start
+    running --> done : finish
+    running --> ready : fail
+    running --> failed : fail
+    running --> ready : crashed
+    running --> failed : give_up
+    failed --> ready : repeat
+    done --> [*]
+    class running owned$$);
+CREATE TABLE calls (id int PRIMARY KEY, state text NOT NULL DEFAULT 'ready', owner text, lease timestamptz,
+    due timestamptz, attempts int NOT NULL DEFAULT 0, most int);
+SELECT pawl.enforce('calls', 'state', 'work_endless'),
+    pawl.enable_queue('calls', owner => 'owner', lease => 'lease', attempts => 'attempts'),
+    pawl.enable_timers('calls', due => 'due');
+SELECT pawl.set_claiming('calls', claim => '{start}', on_expiry => 'crashed', retry => '{fail,crashed}',
+    backoff => '{"max_attempts": 1}');
+SELECT pawl.set_claiming('calls', on_expiry_else => 'give_up');
+SELECT pawl.set_claiming('calls', on_expiry_else => '', retry => '{fail}', backoff => '{"base": "1 s"}');
+SELECT pawl.enable_queue('calls', max_attempts => 'most');
+SELECT pawl.set_claiming('calls', backoff => '{"max_attempts": 1}');
+INSERT INTO calls (id) VALUES (1), (2);
+SELECT id FROM pawl.claim(NULL::calls, processor => 'w', batch => 2);
+SELECT pawl.fire('calls', 1, 'fail', processor => 'w');
+SELECT pawl.define('work_endless', pawl.diagram('work_endless') || 'failed --> [*]') > 1;
+SELECT pawl.upgrade('calls') > 1;
+SELECT pawl.fire('calls', 1, 'fail', processor => 'w');
+SELECT pawl.fire('calls', 1, 'repeat');
 DROP SCHEMA t_work CASCADE;

@@ -99,7 +99,7 @@ BEGIN
     PERFORM pawl._check_upgrade(bound, newest, remap);
     bound.version := newest;
     PERFORM pawl._check_work(bound);
-    PERFORM pawl._warn_of_work(bound, '{unowned,untimed,stuck}');
+    PERFORM pawl._warn_of_work(bound, '{unowned,untimed,stuck,endless}');
     found_one := pawl._wrongly_owned_rows(format('(SELECT * FROM %s s WHERE NOT jsonb_exists(%L, '
         'pawl.value_text(s.%I)))', bound.relation, coalesce(remap, '{}'),
                                                  bound.state_column), bound);

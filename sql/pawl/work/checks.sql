@@ -221,6 +221,34 @@ $function$;
 COMMENT ON FUNCTION pawl._stuck_states(pawl.binding) IS
 'internal: owned states that an expired lease does not lead out of';
 
+-- Owned states that a row cannot leave by a retry event when its attempts are used up: the event leads to no terminal
+-- state, and on_expiry_else does not end the attempt either. way_out: a state that the event leads to and that is not
+-- claimable; null: there is none.
+CREATE FUNCTION pawl._endless_retries(bound pawl.binding)
+RETURNS TABLE (state text, event text, targets text[], way_out text)
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    WITH ways AS (
+        SELECT t.from_state, t.event, t.to_state, t.ordinal, s.terminal
+          FROM pawl.machine_transition t
+          JOIN pawl.machine_state s ON s.machine = t.machine AND s.version = t.version AND s.state = t.to_state
+         WHERE t.machine = bound.machine AND t.version = bound.version
+           AND t.from_state = ANY (pawl._owned_states(bound.machine, bound.version)))
+    SELECT w.from_state, w.event, array_agg(w.to_state ORDER BY w.ordinal),
+           (array_agg(w.to_state ORDER BY w.ordinal) FILTER (WHERE w.to_state <> ALL (pawl._claimable_states(
+               bound.machine, bound.version, bound.claim_events))))[1]
+      FROM ways w
+     WHERE w.event = ANY (bound.retry_events)
+       AND (bound.max_attempts_column IS NOT NULL OR coalesce((bound.backoff ->> 'max_attempts')::numeric, 0) > 0)
+       AND NOT EXISTS (SELECT FROM ways e WHERE e.from_state = w.from_state AND e.event = bound.on_expiry_else
+                          AND (e.terminal OR e.event <> ALL (bound.retry_events)))
+     GROUP BY w.from_state, w.event HAVING NOT bool_or(w.terminal)
+     ORDER BY min(w.ordinal)
+$function$;
+COMMENT ON FUNCTION pawl._endless_retries(pawl.binding) IS
+'internal: retry events that do not lead out of an owned state when no attempt is left';
+
 -- States with a timed transition in a binding without a due column.
 CREATE FUNCTION pawl._untimed_states(bound pawl.binding) RETURNS text[]
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -237,7 +265,7 @@ COMMENT ON FUNCTION pawl._untimed_states(pawl.binding) IS
 'internal: states with a timer in a binding that has no due column';
 
 -- kinds: unowned (owned states, and no owner column), untimed (timers, and no due column), stuck (owned states that no
--- lease expiry leads out of).
+-- lease expiry leads out of), endless (owned states that no event leads out of when no attempt is left).
 CREATE FUNCTION pawl._warn_of_work(bound pawl.binding, of text[]) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -247,6 +275,7 @@ DECLARE
         CASE WHEN bound.owner_column IS NULL THEN pawl._owned_states(bound.machine, bound.version) ELSE '{}' END;
     untimed text[] := pawl._untimed_states(bound);
     stuck text[] := pawl._stuck_states(bound);
+    endless record;
 BEGIN
     IF owned <> '{}' AND 'unowned' = ANY (of) THEN
         RAISE WARNING USING ERRCODE = '01000',
@@ -272,10 +301,18 @@ BEGIN
                             bound.state_column)
                         ELSE format('%s --> ... : %s', stuck[1], bound.on_expiry) END;
     END IF;
+    FOR endless IN SELECT e.* FROM pawl._endless_retries(bound) e WHERE 'endless' = ANY (of) LOOP
+        RAISE WARNING USING ERRCODE = '01000',
+            MESSAGE = format('rows of table %s cannot end when no attempt is left', bound.relation),
+            DETAIL = format('Event "%s" leads from "%s" to %s, and to no terminal state.', endless.event,
+                endless.state, pawl._quoted_list(endless.targets)),
+            HINT = CASE WHEN endless.way_out IS NOT NULL THEN format('%s --> [*]', endless.way_out)
+                        ELSE format('%s --> ended : %s, and ended --> [*]', endless.state, endless.event) END;
+    END LOOP;
 END
 $function$;
 COMMENT ON FUNCTION pawl._warn_of_work(pawl.binding, text[]) IS
-'internal: warns of states that lack an owner column, a timer, or a way out';
+'internal: warns of states that lack an owner column, a timer, or a way out at lease expiry or without attempts';
 
 -- Rows outside the owned states that have an owner or a lease, as `2 rows in "foo"`; null
 -- when there are none. Source as above.

@@ -25,7 +25,7 @@ BEGIN
     END LOOP;
     PERFORM pawl._change_work(before, after, build_indexes);
     PERFORM pawl._warn_of_work(after, CASE WHEN after.claim_events = '{}' THEN '{unowned}'
-        ELSE '{unowned,stuck}' END::text[]);
+        ELSE '{unowned,stuck,endless}' END::text[]);
 END
 $function$;
 COMMENT ON FUNCTION pawl.enable_queue(regclass, name, name, name, name, name, name, name, boolean) IS
@@ -77,7 +77,7 @@ BEGIN
         END IF;
     END LOOP;
     PERFORM pawl._change_work(before, after, build_indexes);
-    PERFORM pawl._warn_of_work(after, '{stuck}');
+    PERFORM pawl._warn_of_work(after, '{stuck,endless}');
 END
 $function$;
 COMMENT ON FUNCTION pawl.set_claiming(regclass, name, text[], text, interval, text, text, text[], jsonb, name,
@@ -86,12 +86,12 @@ COMMENT ON FUNCTION pawl.set_claiming(regclass, name, text[], text, interval, te
 relation: the enforced table. state_column: null: the only bound column. claim: the events that lead into
 an owned state. claim_order: what is claimed first, as in ORDER BY ("priority desc, created_at"); default: the
 key. lease_time: of a claim that gives none; default 60 s. on_expiry: the event of an expired lease;
-on_expiry_else: the one that fires where on_expiry leads nowhere. retry: events that use attempts and backoff.
-backoff: the delay before a retry, see pawl.backoff; backoff_column (jsonb): that of each row. operator_events:
-events that need no ownership, but pawl_operator or the owner of the table. build_indexes: as for
-pawl.enable_queue.
+on_expiry_else: the one that fires where on_expiry leads nowhere. retry: events that use attempts and backoff,
+except where they lead into a terminal state. backoff: the delay before a retry, see pawl.backoff;
+backoff_column (jsonb): that of each row. operator_events: events that need no ownership, but pawl_operator or the
+owner of the table. build_indexes: as for pawl.enable_queue.
 Omitted: as it is; ''{}'' or '''': none any more. Warns of owned states that an expired lease does not lead out
-of.
+of, or that a row without an attempt left cannot leave by an event of retry.
 Errors: PW008 an event that the machine does not have; 22023 an event that does not do what it is named for, an
 argument without the one that it needs (claim needs the owner column, on_expiry the lease column, retry the
 columns for attempts and due time); 42601, 42703, 42804, 0A000 a claim_order or column that cannot be used;

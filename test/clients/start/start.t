@@ -56,6 +56,19 @@ tells() {
         "$(head -1 "$scratch/$language.err" | grep -c "^\(pawl: \)\?cannot connect, will retry: .*$scratch")" 1
     is "$language: and speaks of no rows" "$(grep -c 'not returned' "$scratch/$language.err")" 0
 }
+
+# A letter that always fails is tried three times and ends in "failed", from where it can be repeated.
+sql -c "insert into letters (recipient) values ('nobody')"
+nobody=$(sql -c "select id from letters where recipient = 'nobody'")
+for _ in 1 2 3; do
+    sql -c "update letters set due = null where id = $nobody and due is not null" \
+        -c "select count(*) from pawl.claim(null::letters, processor => 'z')" \
+        -c "select pawl.fire('letters', $nobody, 'fail', processor => 'z')" >>"$scratch/failing" 2>&1
+done
+is "a letter that fails ends after its attempts" "$(xargs <"$scratch/failing")" "1 ready 1 ready 1 failed"
+is "and can be repeated" "$(sql -c "select pawl.fire('letters', $nobody, 'repeat')")" ready
+sql -c "delete from letters where id = $nobody"
+
 if [ -x build/programs/client/example_start ]; then
     tells C++ build/programs/client/example_start
     works C++ build/programs/client/example_start
