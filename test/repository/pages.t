@@ -57,7 +57,7 @@ sub database {
 SKIP: {
     skip 'no private server: run by make test', 1 unless $ENV{PAWL_RUN};
     database('pages_packs', 'pawl_dag', 'pawl_bulk', 'pawl_saga', 'pawl_api');
-    for my $page ('README.md', 'docs/start.md', 'docs/guide.md') {
+    for my $page ('README.md', 'docs/start.md', 'docs/guide.md', 'docs/reference.md') {
         my $text = slurp($page);
         my $extension = $text =~ /'pawl_dag\.steps'/ ? 'pawl_dag' : 'pawl';
         my @in =
