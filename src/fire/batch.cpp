@@ -1,6 +1,8 @@
 // May ereport; owns nothing. See batch.hpp.
 #include "fire/batch.hpp"
 
+#include "fire/needed_rights.hpp"
+
 namespace pawl {
 
 namespace {
@@ -195,6 +197,7 @@ char* order_by_key(const Binding& binding) {
 }
 
 Batch pick_rows(const Target& target, const char* clauses, const Parameters& parameters, Order order) {
+    require_lock(target);
     const bool in_place = stay_in_place(target);
     const char* row =
         in_place ? psprintf("%s, %s.ctid", column_list(target, Columns::looked_at), row_alias) : whole_row(target);
@@ -238,6 +241,7 @@ int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& 
             one_state &= !chosen[i] || steps[i].to == steps[first].to;
             done[i] |= chosen[i];
         }
+        require_update(target, binding.state);
         Parameters parameters = {};
         if (one_state)
             parameters.add(state_parameter_type(binding),
@@ -256,6 +260,7 @@ int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& 
 int64 set_column(const Target& target, const Batch& batch, const ManagedColumn& column, Datum value, bool null,
                  Intent& intent) {
     if (batch.n == 0) return 0;
+    require_update(target, column.attribute);
     intent.still = true;
     auto* all = static_cast<bool*>(palloc(sizeof(bool) * batch.n));
     memset(all, true, sizeof(bool) * batch.n);

@@ -3,6 +3,7 @@
 
 #include "catalog/generated.hpp"
 #include "fire/lock_order.hpp"
+#include "fire/needed_rights.hpp"
 #include "fire/node_context.hpp"
 #include "fire/plans.hpp"
 #include "pg/spi.hpp"
@@ -149,6 +150,7 @@ FoundRow find_row(const Target& target, const Datum* key, bool lock) {
     Datum* values = const_cast<Datum*>(key);
     char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s%s", whole_row(target), target.table, row_alias,
                            key_condition(binding, row_alias, 1), lock ? " FOR NO KEY UPDATE" : "");
+    lock ? require_lock(target) : require_select(target);
     if (lock) {
         lock_before_row(target, key);
         KeptPlan*& plan = plan_of(target, Plan::find);
@@ -168,6 +170,7 @@ void find_rows(const Target& target, const Datum* key_columns, int n, FoundRow* 
     const Binding& binding = *target.binding;
     memset(found, 0, sizeof(FoundRow) * n);
     for (int i = 0; i < n; ++i) found[i].same_as = -1;
+    require_lock(target);
     if (binding.distributed) return find_rows_one_by_one(target, key_columns, n, found);
     lock_before_keys(target, key_columns);
     KeptPlan*& plan = plan_of(target, Plan::find_many);
@@ -202,6 +205,7 @@ void find_rows(const Target& target, const Datum* key_columns, int n, FoundRow* 
 
 uint64 move_row(const Target& target, const Datum* key, text* state) {
     const Binding& binding = *target.binding;
+    require_update(target, binding.state);
     KeptPlan*& plan = plan_of(target, Plan::move);
     if (plan == nullptr) {
         Oid* types = key_types(binding, false, 1);
@@ -224,6 +228,7 @@ uint64 move_row(const Target& target, const Datum* key, text* state) {
 
 void move_rows(const Target& target, const Datum* key_columns, text* state, bool* moved) {
     const Binding& binding = *target.binding;
+    require_update(target, binding.state);
     if (binding.distributed) {
         const int n =
             ArrayGetNItems(ARR_NDIM(DatumGetArrayTypeP(key_columns[0])), ARR_DIMS(DatumGetArrayTypeP(key_columns[0])));

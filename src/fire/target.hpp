@@ -12,7 +12,8 @@ namespace pawl {
 struct Target {
     Relation relation;
     Binding* binding;
-    const char* table;  // qualified and quoted
+    const char* table;   // qualified and quoted
+    AttrNumber written;  // the column that the function updates, for errors of missing rights; invalid: the state
 };
 
 // Throws if the table has no binding, if several bindings match, or if the table has no key. A partition or inheritance

@@ -173,8 +173,10 @@ Datum on_each_table(FunctionCallInfo fcinfo, int column_argument, OnTable functi
     return Int64GetDatum(sum);
 }
 
-Datum heartbeat(FunctionCallInfo fcinfo, const Target& target) {
+Datum heartbeat(FunctionCallInfo fcinfo, const Target& opened) {
+    Target target = opened;
     require_leases(target);
+    target.written = target.binding->managed->lease.attribute;
     text* processor = processor_argument(fcinfo, 1);
     const Interval* lease = lease_argument(fcinfo, 2);
     Intent intent = work_intent(target, processor);

@@ -1,6 +1,8 @@
 // May ereport; owns nothing. See scan_position.hpp.
 #include "work/scan_position.hpp"
 
+#include "fire/needed_rights.hpp"
+
 namespace pawl {
 
 struct ScanPosition {
@@ -360,6 +362,7 @@ RowOwners read_known(const Target& target, KnownOwners& known) {
 }  // namespace
 
 RowOwners find_owners(const Target& target) {
+    require_select(target);
     Binding& binding = *target.binding;
     KnownOwners* known = binding.known_owners;
     const TimestampTz now = GetCurrentTimestamp();

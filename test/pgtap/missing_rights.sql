@@ -83,7 +83,7 @@ insert into given values ('relation', '''worked'''), ('state_column', '''state''
     ('reason', '''r'''), ('columns', '''{metadata}'''), ('success_states', '''{"b": true}'''), ('code', '''22023'''),
     ('diagram', E'$$stateDiagram-v2\n[*] --> a$$'), ('log', '''worked_transitions_log'''), ('at', 'now()'),
     ('audit', '''worked_result_audit'''), ('into', '''worked_result_audit'''), ('lease', '''1 min'''),
-    ('keep', '''1 day'''), ('older_than', '''1 day''');
+    ('keep', '''1 day'''), ('older_than', '''1 day'''), ('batch', '1');
 create table calls as
     select p.oid::regprocedure::text as signature,
            format('select * from %I.%I(%s)', n.nspname, p.proname, string_agg(coalesce(
@@ -99,17 +99,19 @@ create table calls as
        and p.proname !~ '^(_|wait_)' and p.provariadic = 0
        and p.prorettype not in ('trigger'::regtype, 'event_trigger'::regtype)
      group by p.oid, n.nspname, p.proname;
-create function heard(statement text, code out text, message out text, hint out text) language plpgsql as $$
+create function heard(statement text, code out text, message out text, detail out text, hint out text, context out text)
+language plpgsql as $$
 begin
     execute statement;
     raise exception using errcode = 'TRY00';  -- undone, as the next function finds the same
 exception when others then
-    get stacked diagnostics code = returned_sqlstate, message = message_text, hint = pg_exception_hint;
+    get stacked diagnostics code = returned_sqlstate, message = message_text,
+        detail = pg_exception_detail, hint = pg_exception_hint, context = pg_exception_context;
 end $$;
 create role pawl_test_rolled in role pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 create role pawl_test_bare;
 grant select on calls to public;
-create table heard_by (role name, signature text, code text, message text, hint text);
+create table heard_by (role name, signature text, code text, message text, detail text, hint text, context text);
 grant insert on heard_by to public;
 set role pawl_test_rolled;
 insert into heard_by select current_user, c.signature, h.* from calls c cross join heard(c.statement) h;
@@ -122,6 +124,58 @@ select is_empty($$select role, signature, message from heard_by where code = '42
     and message !~ '^permission denied for '$$, 'every rejection for want of a right has a hint');
 select is_empty($$select signature, message, hint from heard_by where code = '42501'
     and hint ~ 'grant' and hint !~ 'pawl_'$$, 'which names the role');
+select is_empty($$select role, signature, message, hint from heard_by where code = '42501'
+    and message ~ '^permission denied for (table|relation|view|sequence)' and coalesce(hint, '') = ''$$,
+    'also of a table');
+-- The lines of CONTEXT are those of this script; PostgreSQL would quote a statement of pawl's own below them.
+select is_empty($$select role, signature, message, context from heard_by where code = '42501'
+    and context !~ '\A(SQL statement "select \* from [^"]*"\n)?PL/pgSQL function heard\(text\) line \d+ at EXECUTE\Z'$$,
+    'no statement that is internal is shown');
+-- What changes rows names what it needs, and what it lacks may be one column.
+create function told(statement text) returns text language plpgsql as $$
+declare h record;
+begin
+    select * into h from heard(statement) h;
+    return concat_ws(' | ', h.code, h.message, h.detail, h.hint);
+end $$;
+create table changing (call text, writes text);
+insert into changing values ($$select * from pawl.claim(null::worked, processor => 'me')$$, 'state'),
+    ($$select * from pawl.claim_keys(null::worked, array[1], processor => 'me')$$, 'state'),
+    ($$select pawl.fire('worked', 1, 'go', processor => 'me')$$, 'state'),
+    ($$select * from pawl.fire_many('worked', array[1], 'go', processor => 'me')$$, 'state'),
+    ($$select * from pawl.fire_due('worked')$$, 'state'), ($$select pawl.abandon('worked', 'me')$$, 'state'),
+    ($$select pawl.heartbeat('worked', 'me')$$, 'lease');
+grant select on changing to public;
+create function needs(writes text) returns text language sql as $$
+    select format('42501 | permission denied for table worked | The statement needs SELECT on the table and UPDATE of '
+        'column "%s". | grant select, update (%s) on public.worked to pawl_test_bare', writes, writes) $$;
+set role pawl_test_bare;
+select is(told(call), needs(writes), format('without rights: %s', call)) from changing;
+select is(told($$select * from pawl.available('worked', 1)$$), '42501 | permission denied for table worked | The '
+    'statement needs SELECT on the table. | grant select on public.worked to pawl_test_bare', 'available only reads');
+select is(told($$select * from pawl.reap('worked')$$), '42501 | permission denied for table worked | The '
+    'statement needs SELECT on the table. | grant select on public.worked to pawl_test_bare',
+    'reap reads the leases first');
+reset role;
+grant select on worked to pawl_test_bare;
+set role pawl_test_bare;
+select is(told(call), needs(writes), format('with SELECT: %s', call)) from changing;
+reset role;
+grant update (token) on worked to pawl_test_bare;
+set role pawl_test_bare;
+select is(told(call), needs('state'), format('with UPDATE of another column: %s', call)) from changing
+    where call ~ 'pawl.(claim|claim_keys|fire|fire_many)\(';
+reset role;
+grant update (state) on worked to pawl_test_bare;
+set role pawl_test_bare;
+select is((select count(*) from pawl.claim(null::worked, processor => 'me')), 1::bigint, 'what the hint says helps');
+select is(told($$select pawl.heartbeat('worked', 'me', '1 h')$$), needs('lease'), 'a heartbeat needs another column');
+reset role;
+grant update (lease) on worked to pawl_test_bare;
+set role pawl_test_bare;
+select is(pawl.heartbeat('worked', 'me', '1 h'), 1::bigint, 'and with it extends the lease');
+reset role;
+revoke all on worked from pawl_test_bare;
 drop role pawl_test_rolled, pawl_test_bare;
 select pawl.release('worked'), pawl.release('kept'), pawl.release('of_superuser') \g /dev/null
 drop owned by pawl_test_lacking, pawl_test_keeper cascade;

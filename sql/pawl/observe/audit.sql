@@ -346,6 +346,11 @@ DECLARE
     key_text text[] := pawl._key_text(bound.relation, key, bound.state_column);
     as_log pawl.binding := bound;
 BEGIN
+    IF NOT (has_any_column_privilege(a.audit, 'SELECT') AND has_any_column_privilege(a.log, 'SELECT')) THEN
+        PERFORM pawl.raise('42501', format('permission denied for table %s', a.audit),
+            'Results are read from the audit and from the log.',
+            format('grant select on %s, %s to %I', a.audit, a.log, current_user));
+    END IF;
     as_log.history := a.audit;
     as_log.log_key_columns := a.key_columns;
     RETURN QUERY EXECUTE format(
