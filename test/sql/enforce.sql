@@ -180,7 +180,7 @@ SELECT DISTINCT tgenabled FROM pg_trigger WHERE tgrelid = 'two'::regclass;
 
 -- triggers that a schema-only restore has left without a binding
 DELETE FROM pawl.binding WHERE relation = 'two'::regclass;
-SELECT check_name, status, detail FROM pawl.health() WHERE relation = 'two'::regclass;
+SELECT check_name, status, detail, hint FROM pawl.health() WHERE relation = 'two'::regclass;
 SELECT says($$SELECT pawl.release('two')$$);
 SELECT count(*) FROM pg_trigger WHERE tgrelid = 'two'::regclass;
 

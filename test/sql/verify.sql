@@ -44,8 +44,8 @@ SELECT key, problem, regexp_replace(detail, 'its time is \S+( \S+)? before', 'it
 SELECT count(*) FROM pawl.verify() WHERE relation = 'orders'::regclass AND problem = 'unknown_state';
 
 -- what health suggests, pasted
-SELECT pawl._install('orders');
-SELECT pawl._close_log('orders_transitions', true);
+SELECT pawl.enforce('orders', 'state', 'verify_order');
+SELECT pawl.enable_log('orders', 'state');
 SELECT check_name, status, detail, hint FROM pawl.health() WHERE relation = 'orders'::regclass AND status <> 'ok';
 DROP TRIGGER "~pawl_validate" ON orders;
 ALTER TABLE orders ENABLE ALWAYS TRIGGER "!pawl_record";
@@ -53,7 +53,7 @@ DROP TRIGGER "!pawl_protect_truncate" ON orders_transitions;
 CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
 CREATE TRIGGER "~pawl_x_later" BEFORE UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION nothing();
 SELECT check_name, status, detail, hint FROM pawl.health() WHERE relation = 'orders'::regclass AND status <> 'ok';
-SELECT pawl._install('orders');
+SELECT pawl.enforce('orders', 'state', 'verify_order');
 DROP TRIGGER "~pawl_x_later" ON orders;
 ALTER EVENT TRIGGER pawl_follow DISABLE;
 ALTER TABLE orders RENAME COLUMN state TO status;

@@ -37,7 +37,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_column
 DECLARE
-    attach_again text := format('select pawl._install(%L)', bound.relation);
+    attach_again text := format('select pawl.enforce(%L, %L, %L)', bound.relation, bound.state_column, bound.machine);
     wrong text[];
     altered text[];
 BEGIN
@@ -108,7 +108,8 @@ BEGIN
       FROM pawl._lost_triggers(bound, 'log') e(m, name);
     RETURN QUERY SELECT 'log_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
         format('missing or disabled on %s: ', bound.history) || pawl._short_list(wrong),
-        CASE WHEN wrong IS NOT NULL THEN format('select pawl._close_log(%L, true)', bound.history) END;
+        CASE WHEN wrong IS NOT NULL
+            THEN format('select pawl.enable_log(%L, %L)', bound.relation, bound.state_column) END;
 END
 $function$;
 COMMENT ON FUNCTION pawl._log_health(pawl.binding) IS 'internal: the health of the log of one binding';
@@ -380,7 +381,8 @@ BEGIN
     RETURN QUERY
         SELECT t.tgrelid::regclass, NULL::name, 'orphaned_triggers', 'warning',
         'no binding exists for ' || string_agg(quote_ident(t.tgname), ', ' ORDER BY t.tgname),
-               string_agg(format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass), '; ' ORDER BY t.tgname)
+               'run here what select pawl.definitions() returns in the original database; or, to end enforcement: '
+               || string_agg(format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass), '; ' ORDER BY t.tgname)
           FROM pg_depend d
           JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid AND t.tgparentid = 0
          WHERE d.refclassid = 'pg_proc'::regclass
