@@ -56,7 +56,9 @@ sub database {
 
 SKIP: {
     skip 'no private server: run by make test', 1 unless $ENV{PAWL_RUN};
-    database('pages_packs', 'pawl_dag', 'pawl_bulk', 'pawl_saga', 'pawl_api');
+    my @packs = database('pages_packs', 'pawl_dag', 'pawl_bulk', 'pawl_saga', 'pawl_api');
+    is(`psql -XAt $packs[0] $packs[1] -c "select * from pawl.health() where status <> 'ok'"`, '',
+        'nothing is wrong with packs as they are installed');
     for my $page ('README.md', 'docs/start.md', 'docs/guide.md', 'docs/reference.md') {
         my $text = slurp($page);
         my $extension = $text =~ /'pawl_dag\.steps'/ ? 'pawl_dag' : 'pawl';
