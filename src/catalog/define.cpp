@@ -262,6 +262,19 @@ void return_finding(ReturnSetInfo* result, const core::Finding& finding) {
     tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
+// What a diagram names in vain, or in two ways. A machine without an end, or with a state that nothing enters, may not
+// be complete yet, and only pawl.check says so.
+bool is_worth_a_warning(const core::Finding& finding) {
+    return finding.severity == core::Severity::warning && finding.code != "dead_end" &&
+           finding.code != "unreachable_state";
+}
+
+void warn(const char* machine, const core::Finding& finding) {
+    ereport(WARNING, (errcode(ERRCODE_WARNING), errmsg_internal("%s", finding.message.c_str()),
+                      errdetail("Line %d, column %d of the diagram of machine \"%s\".", finding.where.line,
+                                finding.where.column, machine)));
+}
+
 }  // namespace
 
 PAWL_FUNCTION(pawl_define) {
@@ -290,6 +303,8 @@ PAWL_FUNCTION(pawl_define) {
         store({name.c_str(), version, make_text(source), make_text(canonical), unbound.c_str(), nullptr, &machine},
               newest);
     });
+    for (const core::Finding& finding : core::lint(source))
+        if (is_worth_a_warning(finding)) pg::call([&] { warn(name.c_str(), finding); });
     return Int32GetDatum(version);
 }
 

@@ -59,6 +59,13 @@ SKIP: {
     my @packs = database('pages_packs', 'pawl_dag', 'pawl_bulk', 'pawl_saga', 'pawl_api');
     is(`psql -XAt $packs[0] $packs[1] -c "select * from pawl.health() where status <> 'ok'"`, '',
         'nothing is wrong with packs as they are installed');
+    my @diagrams = (glob('sql/*/*.mmd'), glob('examples/*/*.mmd'));
+    cmp_ok(scalar(@diagrams), '>', 14, 'there are diagrams');
+    for my $file (@diagrams) {
+        my $diagram = slurp($file) =~ s/\A---\n.*?^---\n//msr;
+        is(`psql -XAt $packs[0] $packs[1] -c "select code, line, message from pawl.check(\\\$\\\$$diagram\\\$\\\$)
+            where severity <> 'info'"`, '', "$file is without warnings");
+    }
     for my $page ('README.md', 'docs/start.md', 'docs/guide.md', 'docs/reference.md') {
         my $text = slurp($page);
         my $extension = $text =~ /'pawl_dag\.steps'/ ? 'pawl_dag' : 'pawl';

@@ -60,4 +60,20 @@ SELECT pawl.define('work_endless', pawl.diagram('work_endless') || 'failed --> [
 SELECT pawl.upgrade('calls') > 1;
 SELECT pawl.fire('calls', 1, 'fail', processor => 'w');
 SELECT pawl.fire('calls', 1, 'repeat');
+-- what a diagram names in vain is a warning of pawl.define
+SELECT pawl.define('work_typo', $$stateDiagram-v2
+    [*] --> new
+    new --> open : take
+    open --> closed : finish
+    closed --> [*]
+    class opne owned$$);
+SELECT pawl.define('work_typo', pawl.diagram('work_typo'));
+CREATE TABLE tickets (id int PRIMARY KEY, state text NOT NULL, owner text);
+SELECT pawl.enforce('tickets', 'state', 'work_typo');
+SELECT pawl.enable_queue('tickets', owner => 'owner');
+-- a machine without an end may still be drawn
+SELECT pawl.define('work_open', $$stateDiagram-v2
+    [*] --> a
+    a --> b : go
+    c --> a : go$$);
 DROP SCHEMA t_work CASCADE;

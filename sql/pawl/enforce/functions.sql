@@ -41,6 +41,7 @@ COMMENT ON FUNCTION pawl.define(text, text, text) IS
 version that exists.
 machine: 1 to 63 bytes. diagram: the text of a stateDiagram-v2, also in a Markdown code block. unbound: reject
 (default) raises an error for guards and effects that name no function; note keeps them as notes.
+Warns of what pawl.check warns of, except dead_end and unreachable_state.
 Errors: PW007 the diagram is invalid, with its line and column in DETAIL; 42602 invalid name; 22023 unknown value of
 unbound; 22004 null; 42501 another role owns the machine; 54000 the diagram is too large.
 Privileges: pawl_admin.

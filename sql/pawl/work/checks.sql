@@ -151,6 +151,18 @@ $function$;
 COMMENT ON FUNCTION pawl._check_known_events(text, integer, text, text[]) IS
 'internal: rejects events that a machine does not have (PW008)';
 
+-- A state that is likely to be that of work which is being done: neither initial nor terminal. null: there is none.
+CREATE FUNCTION pawl._inner_state(machine text, version integer) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT s.state FROM pawl.machine_state s
+     WHERE s.machine = _inner_state.machine AND s.version = _inner_state.version AND s.kind = 'state'
+       AND NOT s.initial AND NOT s.terminal
+     ORDER BY s.ordinal LIMIT 1
+$function$;
+COMMENT ON FUNCTION pawl._inner_state(text, integer) IS 'internal: a state for a hint, neither initial nor terminal';
+
 -- The events that a binding names must do what they are named for in this version.
 CREATE FUNCTION pawl._check_work_events(bound pawl.binding) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -172,7 +184,8 @@ BEGIN
             format('No state of version %s is tagged "owned".', bound.version),
             format('class %s owned', coalesce((SELECT t.to_state FROM pawl.machine_transition t
                                                 WHERE t.machine = bound.machine AND t.version = bound.version
-                AND t.event = ANY (bound.claim_events) ORDER BY t.ordinal LIMIT 1), 'running')));
+                AND t.event = ANY (bound.claim_events) ORDER BY t.ordinal LIMIT 1), pawl._inner_state(bound.machine,
+                    bound.version), 'running')));
     END IF;
     SELECT e INTO useless FROM unnest(bound.claim_events) e
      WHERE pawl._claimable_states(bound.machine, bound.version, ARRAY[e]) = '{}' LIMIT 1;
