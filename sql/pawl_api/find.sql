@@ -37,6 +37,27 @@ $function$;
 COMMENT ON FUNCTION pawl_api._task_has(record, text) IS
 'internal: whether the context or error of a task, or a result or error of its steps, has a text';
 
+-- The states that a filter names, several by comma; null: none. Any version of the machine may have them.
+CREATE FUNCTION pawl_api._states(f jsonb, parameter text, machine text) RETURNS text[]
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    states text[] := string_to_array(f ->> parameter, ',');
+    unknown text := (SELECT x FROM unnest(states) x WHERE NOT EXISTS (SELECT FROM pawl.machine_state s
+        WHERE s.machine = _states.machine AND s.kind = 'state' AND s.state = x) LIMIT 1);
+BEGIN
+    IF unknown IS NOT NULL THEN
+        PERFORM pawl.raise('22023', format('unknown state "%s" in %s', unknown, parameter), NULL,
+            (SELECT 'States: ' || string_agg(s.state, ', ' ORDER BY s.ordinal) FROM pawl.states(machine) s
+              WHERE s.kind = 'state'));
+    END IF;
+    RETURN states;
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._states(jsonb, text, text) IS
+'internal: the states that a filter names; 22023: the machine has no such state';
+
 CREATE FUNCTION pawl_api._find_tasks(f jsonb, before uuid, page integer, enough timestamptz, OUT ids uuid[],
     OUT looked_until uuid)
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -47,11 +68,12 @@ AS $function$
 DECLARE
     searched constant text := pawl_api._search(f);
     step constant integer := CASE WHEN searched IS NULL THEN 2000 ELSE 50 END;
-    states text[] := string_to_array(f ->> 'state', ',');
+    states text[];
     since timestamptz := coalesce((f ->> 'created_after')::timestamptz, '-infinity');
     until timestamptz := coalesce((f ->> 'created_before')::timestamptz, 'infinity');
 BEGIN
     PERFORM pawl_api._need('pawl_dag');
+    states := pawl_api._states(f, 'state', 'pawl_dag.task');
     -- a key is unique among the tasks of a template and found by that index, however old the task is
     IF f ? 'identity_key' THEN
         ids := ARRAY(SELECT t.task_uuid FROM (SELECT DISTINCT x.namespace, x.name FROM pawl_dag.templates x) k

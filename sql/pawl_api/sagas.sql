@@ -26,12 +26,13 @@ DECLARE
     enough constant timestamptz := pawl_api._look_until();
     page integer := pawl_api._limit(q);
     before uuid := coalesce((pawl_api._after(q, 1))[1]::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
-    states text[] := string_to_array(q ->> 'state', ',');
+    states text[];
     looked_until uuid;
     items jsonb := '[]';
     more jsonb;
 BEGIN
     PERFORM pawl_api._need('pawl_saga');
+    states := pawl_api._states(q, 'state', 'pawl_saga.flow');
     LOOP
         SELECT jsonb_agg(pawl_api._flow(f.flow_uuid) ORDER BY f.flow_uuid DESC) INTO more
           FROM (SELECT l.flow_uuid FROM (SELECT x.flow_uuid, x.state, x.name FROM pawl_saga.flows x
@@ -193,12 +194,14 @@ AS $function$
 DECLARE
     page integer := pawl_api._limit(q);
     before uuid := coalesce((pawl_api._after(q, 1))[1]::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
+    states text[];
     items jsonb;
 BEGIN
     PERFORM pawl_api._need('pawl_saga');
+    states := pawl_api._states(q, 'state', 'pawl_saga.job');
     SELECT jsonb_agg(to_jsonb(j) ORDER BY j.job_uuid DESC) INTO items
       FROM (SELECT x.* FROM pawl_saga.jobs x
-          WHERE x.job_uuid < before AND (q ->> 'state' IS NULL OR x.state = ANY (string_to_array(q ->> 'state', ',')))
+          WHERE x.job_uuid < before AND (states IS NULL OR x.state = ANY (states))
                AND (q ->> 'board' IS NULL OR x.board = q ->> 'board') ORDER BY x.job_uuid DESC LIMIT page) j;
     RETURN pawl_api._page(items, page, 'job_uuid');
 END

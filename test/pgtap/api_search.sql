@@ -16,6 +16,22 @@ select pawl_dag.define_template('{"name": "many", "identity_strategy": "always_u
 insert into plain select pawl_dag.start_tasks('many', array_fill('{"customer": "Jones"}'::jsonb, array[300]));
 insert into named values ('late', pawl_dag.start_task('many', '{"customer": "Müller"}'));
 
+-- A state that the machine does not have is no filter.
+create extension if not exists pawl_saga cascade;
+create function rejection_of(statement text) returns text language plpgsql as $$
+declare hint text;
+begin
+    execute statement;
+    return 'ok';
+exception when others then
+    get stacked diagnostics hint = pg_exception_hint;
+    return concat_ws(' | ', sqlstate, sqlerrm, left(hint, 24));
+end $$;
+select is(rejection_of(format('select pawl_api.%s(''{"state": "%s,pendin"}'')', v.route, v.known)),
+    '22023 | unknown state "pendin" in state | ' || v.states, v.route || ' rejects an unknown state')
+  from (values ('list_tasks', 'pending', 'States: pending, initial'), ('list_flows', 'SUCCESS',
+    'States: PENDING, RUNNING'), ('list_jobs', 'CLAIMED', 'States: UNCLAIMED, CLAIM')) v(route, known, states);
+
 -- All pages of a list; how many there were.
 create function all_of(route text, q jsonb, out items jsonb, out pages integer) language plpgsql as $$
 declare
