@@ -169,6 +169,9 @@ std::vector<std::string> Reader::tags() {
 void Reader::transition_or_state(const Name& from) {
     const std::vector<std::string> from_tags = tags();
     const bool transition = scan_.accept("-->");
+    if (!transition && scan_.sees("->"))
+        scan_.fail("expected " + (from.pseudo() ? "'-->' after '[*]'" : std::string(after_state)) + ", found \"->\"",
+                   scan_.here(), "a transition is written -->");
     if (!transition && from.pseudo()) scan_.fail("'-->' after '[*]'");
     const auto put = [this](const Name& name, const std::vector<std::string>& tags) {
         if (name.pseudo()) return;

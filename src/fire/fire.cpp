@@ -17,13 +17,25 @@ struct Request {
     int64 token;
 };
 
+// The events of a machine, each once, for a hint.
+std::string events_of(const core::Machine& machine) {
+    std::vector<std::string_view> seen;
+    std::string list;
+    for (const core::Transition& transition : machine.transitions()) {
+        if (transition.event.empty() || std::find(seen.begin(), seen.end(), transition.event) != seen.end()) continue;
+        seen.push_back(transition.event);
+        if (seen.size() > 12) return list + ", ...";
+        list += (list.empty() ? "\"" : ", \"") + transition.event + "\"";
+    }
+    return list;
+}
+
 void require_known_event(const Request& request, const text* event) {
     const BoundMachine& machine = *request.target.binding->machine;
     if (machine.machine->knows_event(view(event))) return;
     throw pg::Failure(sqlstate::unknown_object,
                       "machine \"" + std::string(machine.name) + "\" has no event \"" + std::string(view(event)) + "\"",
-                      {}, "SELECT DISTINCT event FROM pawl.transitions('" + std::string(machine.name) + "');",
-                      place_of(*request.target.binding));
+                      {}, "Events: " + events_of(*machine.machine) + ".", place_of(*request.target.binding));
 }
 
 // The events of the argument `events`; null: it is not given.

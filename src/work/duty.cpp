@@ -10,8 +10,11 @@ namespace pawl {
 
 void no_such_work(const Target& target, const char* what, const char* function, const char* argument) {
     const std::string table = target.table;
-    throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "table " + table + " has " + what, {},
-                      "SELECT " + std::string(function) + "(..., " + argument + " => ...);");
+    const std::string hint = pg::call([&] {
+        return psprintf("select %s(%s, %s, %s => ...)", function, quote_literal_cstr(target.table),
+                        quote_literal_cstr(NameStr(target.binding->column)), argument);
+    });
+    throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "table " + table + " has " + what, {}, hint);
 }
 
 namespace {
@@ -110,7 +113,7 @@ Datum run_duty(FunctionCallInfo fcinfo, Duty duty, const char* condition) {
 Target open_work(Oid relation, const char* column) {
     const Target target = open_target(relation, column);
     if (target.binding->managed == nullptr || !target.binding->managed->owner.kept())
-        no_such_work(target, "no owners", "pawl.enable_queue", "owner");
+        no_such_work(target, "no owner column", "pawl.enable_queue", "owner");
     return target;
 }
 

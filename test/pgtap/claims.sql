@@ -264,10 +264,10 @@ select is(split_part(outcome($$select pawl.reap('desk')$$), ' |', 1), '55000 tab
 select is(split_part(outcome($$select pawl.abandon('desk', 'me')$$), ' |', 1),
     '55000 table public.desk has no event for expired leases', 'nor an event to give up by');
 select is(pawl.abandon('desk', 'me', 'park'), 2::bigint, 'but one may be named');
-select is(split_part(outcome($$select pawl.claim(null::desk, 'take', 'me', queue => 'x')$$), ' |', 1),
-    '55000 table public.desk has no queues', 'nor are there queues');
-select is(split_part(outcome($$select pawl.fire_due('desk')$$), ' |', 1), '55000 table public.desk has no timers',
-    'fire_due rejects a table without timers');
+select is(outcome($$select pawl.claim(null::desk, 'take', 'me', queue => 'x')$$), '55000 table public.desk has no '
+    'queues | select pawl.enable_queue(''public.desk'', ''state'', queue => ...)', 'nor are there queues');
+select is(outcome($$select pawl.fire_due('desk')$$), '55000 table public.desk has no timers | select '
+    'pawl.enable_timers(''public.desk'', ''state'', due => ...)', 'fire_due rejects a table without timers');
 
 -- With the rights on the table alone ----------------------------------------------------------------------------------
 select reset_jobs();

@@ -27,7 +27,7 @@ select results_eq('select owner_column, lease_column, token_column, queue_column
 select results_eq($$select work_indexes('jobs')$$,
     $$values ('jobs_pawl_owned: (owner, lease) WHERE (owner IS NOT NULL)')$$, 'the index is created again');
 select is(outcome($$select pawl.enable_queue('jobs', owner => '')$$),
-    '22023 lease needs owner | select pawl.enable_queue(''public.jobs'', ''state'', owner => ...)',
+    '22023 lease needs an owner column | select pawl.enable_queue(''public.jobs'', ''state'', owner => ...)',
     'a column stays that another needs');
 
 -- Claims.
@@ -51,12 +51,13 @@ select alike((select i from work_indexes('jobs') i where i ~ 'claim'), '%(queue,
 select pawl.set_claiming('jobs', claim_order => '');
 select is((select claim_columns from pawl.binding), '{}', 'no order any more but the key');
 select is(outcome($$select pawl.set_claiming('jobs', retry => '{fail}')$$),
-    '22023 retry needs attempts | select pawl.enable_queue(''public.jobs'', ''state'', attempts => ...)',
+    '22023 retry needs an attempts column | select pawl.enable_queue(''public.jobs'', ''state'', attempts => ...)',
     'retries need attempts');
 select pawl.enable_queue('jobs', attempts => 'attempts', max_attempts => 'max_attempts');
 select pawl.set_claiming('jobs', retry => '{fail}', backoff => '{"base": "10 s"}', operator_events => '{cancel}');
 select is(outcome($$select pawl.enable_timers('jobs', due => '')$$),
-    '22023 retry needs due | select pawl.enable_timers(''public.jobs'', ''state'', due => ...)', 'and a due time');
+    '22023 retry needs a due column | select pawl.enable_timers(''public.jobs'', ''state'', due => ...)',
+    'and a due time');
 select is(outcome($$select pawl.set_claiming('jobs', retry => '{}')$$),
     '22023 backoff needs retry | select pawl.set_claiming(''public.jobs'', ''state'', retry => ...)',
     'a backoff needs retries');

@@ -71,6 +71,10 @@ SELECT pawl.define('work_typo', pawl.diagram('work_typo'));
 CREATE TABLE tickets (id int PRIMARY KEY, state text NOT NULL, owner text);
 SELECT pawl.enforce('tickets', 'state', 'work_typo');
 SELECT pawl.enable_queue('tickets', owner => 'owner');
+SELECT pawl.claim(NULL::tickets, processor => 'w');
+SELECT pawl.fire('tickets', 1, 'finnish');
+SELECT pawl.release('tickets');
+SELECT pawl.enforce('tickets', 'stat', 'work_typo');
 -- a machine without an end may still be drawn
 SELECT pawl.define('work_open', $$stateDiagram-v2
     [*] --> a

@@ -24,6 +24,11 @@ TEST_P(ReaderErrors, NameThePlaceAndWhatWasExpected) {
     EXPECT_EQ(error.code, "syntax_error");
 }
 
+TEST(ReaderHints, ShortTransition) {
+    for (const char* text : {"stateDiagram-v2\nA -> B", "stateDiagram-v2\n[*] -> B"})
+        EXPECT_EQ(error_of([&] { core::read_mermaid(text); }).hint, "a transition is written -->");
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, ReaderErrors,
     ::testing::Values(

@@ -43,6 +43,10 @@ BEGIN
     IF NOT FOUND THEN
         code := '42703';
         message := format('column "%s" of table %s does not exist', state_column, relation);
+        hint := (SELECT 'columns that can hold a state: ' || string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum)
+                   FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+                  WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+                    AND (t.typtype = 'e' OR t.oid IN ('text'::regtype, 'varchar'::regtype)));
         RETURN;
     END IF;
     IF col.attnum < 0 OR col.attgenerated <> '' OR col.attidentity <> '' THEN

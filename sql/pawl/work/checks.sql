@@ -25,7 +25,9 @@ BEGIN
         ('wake', bound.wake, 'claim', bound.claim_events = '{}')) a(argument, is_given, needs, is_lacking)
      WHERE a.is_given AND a.is_lacking LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('%s needs %s', lacking.argument, lacking.needs), NULL,
+        PERFORM pawl.raise('22023', format(CASE WHEN lacking.needs IN ('claim', 'on_expiry', 'retry') THEN '%s needs %s'
+            WHEN lacking.needs IN ('owner', 'attempts') THEN '%s needs an %s column' ELSE '%s needs a %s column' END,
+            lacking.argument, lacking.needs), NULL,
             format('select pawl.%s(%L, %L, %s => ...)',
                    CASE WHEN lacking.needs = 'due'
                        THEN 'enable_timers' WHEN lacking.needs IN ('owner', 'lease', 'attempts') THEN 'enable_queue'
@@ -295,14 +297,14 @@ BEGIN
             MESSAGE = format('rows of table %s have no owner in the owned states of machine "%s"', bound.relation,
                 bound.machine),
             DETAIL = format('Owned states are %s, and the binding has no owner column.', pawl._quoted_list(owned)),
-            HINT = format('next: select pawl.enable_queue(%L, %L, owner => ...)', bound.relation, bound.state_column);
+            HINT = format('select pawl.enable_queue(%L, %L, owner => ...)', bound.relation, bound.state_column);
     END IF;
     IF untimed <> '{}' AND 'untimed' = ANY (of) THEN
         RAISE WARNING USING ERRCODE = '01000',
             MESSAGE = format('timers of machine "%s" do not fire on table %s', bound.machine, bound.relation),
             DETAIL = format('Timed transitions leave %s, and the binding has no due column.',
                 pawl._quoted_list(untimed)),
-            HINT = format('next: select pawl.enable_timers(%L, %L, due => ...)', bound.relation, bound.state_column);
+            HINT = format('select pawl.enable_timers(%L, %L, due => ...)', bound.relation, bound.state_column);
     END IF;
     IF stuck <> '{}' AND 'stuck' = ANY (of) THEN
         RAISE WARNING USING ERRCODE = '01000',
