@@ -63,6 +63,14 @@ void Inbox::acknowledge(const std::vector<Announced>& announced) {
     wake_up_.set();
 }
 
+void Inbox::reject(const Announced& announced) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (announced.subscription == subscription_) rejected_.push_back(announced.tag);
+    }
+    wake_up_.set();
+}
+
 void Inbox::begin() {
     {
         const std::lock_guard lock(mutex_);
@@ -79,11 +87,19 @@ void Inbox::end() noexcept {
     connected_ = false;
     waiting_.clear();
     acknowledged_.clear();
+    rejected_.clear();
 }
 
-std::vector<std::uint64_t> Inbox::take_acknowledged() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(acknowledged_, {});
+// Tells the broker which messages it can forget.
+void Inbox::report_outcomes(Subscription& subscription) {
+    std::vector<std::uint64_t> acknowledged, rejected;
+    {
+        const std::lock_guard lock(mutex_);
+        acknowledged.swap(acknowledged_);
+        rejected.swap(rejected_);
+    }
+    if (!acknowledged.empty()) subscription.acknowledge(acknowledged);
+    for (const std::uint64_t tag : rejected) subscription.reject(tag);
 }
 
 std::size_t Inbox::accept(std::vector<Delivery> deliveries, Subscription& subscription) {
@@ -104,7 +120,7 @@ std::size_t Inbox::accept(std::vector<Delivery> deliveries, Subscription& subscr
 void Inbox::serve(std::stop_token stop, Subscription& subscription) {
     PollInterval poll(shortest_poll, longest_poll);
     while (!stop.stop_requested()) {
-        if (const auto tags = take_acknowledged(); !tags.empty()) subscription.acknowledge(tags);
+        report_outcomes(subscription);
         std::size_t room;
         {
             const std::lock_guard lock(mutex_);
@@ -119,7 +135,7 @@ void Inbox::serve(std::stop_token stop, Subscription& subscription) {
         const bool polled = subscription.socket() < 0;
         wake_up_.wait(room > 0 ? subscription.socket() : -1, polled && room > 0 ? poll.advance() : keep_alive_interval);
     }
-    if (const auto tags = take_acknowledged(); !tags.empty()) subscription.acknowledge(tags);
+    report_outcomes(subscription);
 }
 
 void Inbox::run(std::stop_token stop) {

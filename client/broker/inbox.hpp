@@ -53,12 +53,15 @@ public:
     // rows claimed.
     void acknowledge(const std::vector<Announced>& announced);
 
+    // Rejects soon, on the inbox's thread, so that the message does not come again.
+    void reject(const Announced& announced);
+
 private:
     void run(std::stop_token stop);
     void serve(std::stop_token stop, Subscription& subscription);
     void begin();
     void end() noexcept;
-    std::vector<std::uint64_t> take_acknowledged();
+    void report_outcomes(Subscription& subscription);
     std::size_t accept(std::vector<Delivery> deliveries, Subscription& subscription);
 
     const MessageSettings settings_;
@@ -70,7 +73,7 @@ private:
     SignalEvent wake_up_;
     mutable std::mutex mutex_;
     std::deque<Announced> waiting_;
-    std::vector<std::uint64_t> acknowledged_;
+    std::vector<std::uint64_t> acknowledged_, rejected_;
     std::uint64_t subscription_ = 0;
     bool connected_ = false;
     bool just_connected_ = false;

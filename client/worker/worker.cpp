@@ -8,6 +8,7 @@
 
 #include <pawl/placements.hpp>
 
+#include "announced_claims.hpp"
 #include "heartbeat.hpp"
 #include "in_flight.hpp"
 #include "in_flight_leases.hpp"
@@ -263,31 +264,27 @@ Next Worker::Impl::claim(pqxx::connection& connection, bool reported) {
     // the next poll is a while away, unless this one was cut off by its limit
     if (polls && static_cast<int>(added) < room) next_poll = Clock::now() + settings.messages.fallback_poll;
     const std::lock_guard lock(counting);
-    counts.claimed += added;
-    counts.announced += announced;
+    counts.claimed += found;
     if (more_announced) return Next::at_once;
     // an emptied queue is not polled again at once: short handlers end meanwhile
     if (added > 0) return static_cast<int>(added) < room ? Next::soon : Next::at_once;
     return moved_on ? Next::at_once : otherwise;
 }
 
-// Claims what messages name. A message is acknowledged once the claim is committed, whatever it returned: a row that
-// another worker owns needs no second message. `more`: there may be more messages.
+// Claims what messages name. `more`: there may be more messages.
 std::size_t Worker::Impl::claim_announced(pqxx::connection& connection, int room, bool& more) {
-    std::vector<Announced> announced = inbox->take(static_cast<std::size_t>(room));
-    more = announced.size() == static_cast<std::size_t>(room);
-    if (announced.empty()) return 0;
-    std::vector<RowKey> keys;
-    for (const Announced& one : announced) keys.push_back(one.key);
-    try {
-        const auto claimed_at = Clock::now();
-        const std::size_t added = in_flight.add(source->claim_keys(connection, keys), claimed_at);
-        inbox->acknowledge(announced);
-        return added;
-    } catch (const Error&) {
-        inbox->put_back(std::move(announced));
-        throw;
-    }
+    std::size_t added = 0;
+    const auto keep = [&](std::vector<Job> jobs, Clock::time_point claimed_at) {
+        const std::size_t now = in_flight.add(std::move(jobs), claimed_at);
+        added += now;
+        const std::lock_guard lock(counting);
+        counts.claimed += now;
+        counts.announced += now;
+    };
+    more = AnnouncedClaims(*source, *inbox, keep, [this](const std::string& message) {
+               log(message);
+           }).claim(connection, room);
+    return added;
 }
 
 // While messages come, polls are rare. One follows at once when they have begun to come, for what was published before.
