@@ -15,6 +15,7 @@
 
 #include "api.hpp"
 #include "auth.hpp"
+#include "hang_up.hpp"
 #include "lane.hpp"
 #include "libpq.hpp"
 #include "notify.hpp"
@@ -78,6 +79,10 @@ pawl::ConnectionSettings api_connection(const Settings& settings) {
             .pooler = own ? settings.api_pooler : settings.pooler};
 }
 
+pawl::api::Tls tls_of(const Settings& settings) {
+    return {settings.api_certificate, settings.api_key, settings.api_client_ca};
+}
+
 // What needs a session of its own is rejected behind a pooler in transaction mode.
 void check_sessions(const Settings& settings) {
     using pawl::Pooler;
@@ -107,13 +112,28 @@ Settings settings_of(const Options& options) {
         pawl::check(settings.messages);
         pawl::check_target(settings.database);
         pawl::check_target(settings.api_database);
-        const pawl::api::Proxies proxies(settings.api_proxies);
+        pawl::api::check(tls_of(settings));
     } catch (const pawl::Error& problem) {
         throw SettingsError(problem.what());
+    } catch (const std::invalid_argument& problem) {
+        throw SettingsError(problem.what());
+    }
+    try {
+        const pawl::api::Proxies proxies(settings.api_proxies);
     } catch (const std::invalid_argument& problem) {
         throw SettingsError(std::string("api_proxies: ") + problem.what());
     }
     return settings;
+}
+
+// The files that the settings name, for --check.
+int check_files(const Settings& settings) {
+    try {
+        pawl::api::make_context(tls_of(settings));
+        return 0;
+    } catch (const std::runtime_error& problem) {
+        throw SettingsError(problem.what());
+    }
 }
 
 int run_once(const Settings& settings, const Log& log) {
@@ -137,7 +157,7 @@ pawl::api::Settings api_settings(const Settings& settings) {
                             .all_databases = settings.all_databases,
                             .login = settings.api_database,
                             .limits = {},
-                            .tls = {settings.api_certificate, settings.api_key, settings.api_client_ca}};
+                            .tls = tls_of(settings)};
     api.connections = static_cast<std::size_t>(settings.api_connections);
     api.timeout = settings.api_timeout;
     api.limits.clients = static_cast<std::size_t>(settings.api_clients);
@@ -147,6 +167,30 @@ pawl::api::Settings api_settings(const Settings& settings) {
     api.proxies = settings.api_proxies;
     api.limits.upload_bytes = static_cast<std::size_t>(settings.api_upload_mb) << 20;
     return api;
+}
+
+// Warns of a certificate that has expired or expires soon.
+void check_expiry(const pawl::api::TlsContext& context, const Log& log) {
+    if (!context) return;
+    const auto expiry = pawl::api::expiry_of(context);
+    const auto left = std::chrono::duration_cast<std::chrono::hours>(expiry - std::chrono::system_clock::now());
+    const Log::Fields fields = {{"expires_at", std::chrono::system_clock::to_time_t(expiry)}};
+    if (left.count() < 0)
+        log.warn("the certificate of the API has expired", fields);
+    else if (left < std::chrono::hours(14 * 24))
+        log.warn("the certificate of the API expires soon", fields);
+}
+
+// What SIGHUP asks for. Settings are not read again.
+void reload(std::optional<pawl::api::Api>& api, const Log& log) {
+    if (!api || !api->tls()) return log.info("SIGHUP: there is no certificate to read again");
+    try {
+        api->reload_certificate();
+        log.info("certificate read again");
+        check_expiry(api->tls(), log);
+    } catch (const std::exception& problem) {
+        log.error("certificate not read again, the earlier one stays", {{"message", problem.what()}});
+    }
 }
 
 void write_metrics(const pawl::api::Api& api, Exposition& out) {
@@ -194,6 +238,7 @@ void check_poolers(const Settings& settings) {
 }
 
 void run(const Settings& settings, const Log& log) {
+    const HangUp hang_up;
     check_poolers(settings);
     Metrics metrics;
     std::optional<Tended> one;
@@ -227,7 +272,9 @@ void run(const Settings& settings, const Log& log) {
                             }});
         metrics.also([&api](Exposition& out) { write_metrics(*api, out); });
         log.info("serving the API", {{"port", api->port()}});
+        check_expiry(api->tls(), log);
     }
+    const std::jthread reloading = hang_up.listen([&api, &log] { reload(api, log); });
     // ready without a database: one that is down now may come back
     notify_systemd("READY=1");
     if (all) all->run();
@@ -265,7 +312,7 @@ int main(int argc, char** argv) {
             return 0;
         }
         const Settings settings = settings_of(options);
-        if (options.check) return 0;
+        if (options.check) return check_files(settings);
         const Log log(settings.log_format, settings.log_level);
         if (options.once) return run_once(settings, log);
         run(settings, log);

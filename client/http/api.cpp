@@ -381,6 +381,14 @@ int Api::port() const noexcept {
     return impl_->port;
 }
 
+void Api::reload_certificate() {
+    impl_->server.reload_certificate();
+}
+
+TlsContext Api::tls() const {
+    return impl_->server.context();
+}
+
 std::vector<std::pair<std::string, Use>> Api::use() const {
     std::vector<std::pair<std::string, Use>> all;
     for (const MemberPtr& member : impl_->members.known()) all.emplace_back(member->name, member->pool.use());

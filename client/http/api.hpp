@@ -54,6 +54,10 @@ public:
     Api& operator=(const Api&) = delete;
 
     int port() const noexcept;
+    // As those of Server. Thread-safe.
+    void reload_certificate();
+    TlsContext tls() const;
+
     std::vector<std::pair<std::string, Use>> use() const;  // by the names of databases; the only one has none
 
 private:

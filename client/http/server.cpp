@@ -13,7 +13,6 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -111,32 +110,6 @@ private:
     bool ended_ = false;
 };
 
-std::string openssl_problem() {
-    char text[200] = "unknown";
-    ERR_error_string_n(ERR_get_error(), text, sizeof text);
-    return text;
-}
-
-std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(const Tls& tls) {
-    std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> made(nullptr, SSL_CTX_free);
-    if (tls.certificate.empty()) return made;
-    made.reset(SSL_CTX_new(TLS_server_method()));
-    SSL_CTX_set_min_proto_version(made.get(), TLS1_2_VERSION);
-    SSL_CTX_set_mode(made.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    SSL_CTX_set_options(made.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
-    if (SSL_CTX_use_certificate_chain_file(made.get(), tls.certificate.c_str()) != 1)
-        throw std::runtime_error("cannot use certificate " + tls.certificate + ": " + openssl_problem());
-    if (SSL_CTX_use_PrivateKey_file(made.get(), tls.key.c_str(), SSL_FILETYPE_PEM) != 1)
-        throw std::runtime_error("cannot use key " + tls.key + ": " + openssl_problem());
-    if (!tls.client_authority.empty()) {
-        if (SSL_CTX_load_verify_locations(made.get(), tls.client_authority.c_str(), nullptr) != 1)
-            throw std::runtime_error("cannot use authority " + tls.client_authority + ": " + openssl_problem());
-        SSL_CTX_set_client_CA_list(made.get(), SSL_load_client_CA_file(tls.client_authority.c_str()));
-        SSL_CTX_set_verify(made.get(), SSL_VERIFY_PEER, nullptr);
-    }
-    return made;
-}
-
 // Like everything here, a handshake is not waited for without end.
 bool tls_handshake(SSL* ssl, int socket, std::chrono::milliseconds patience) {
     const auto until = std::chrono::steady_clock::now() + patience;
@@ -164,7 +137,7 @@ void say(Connection& connection, int status, const std::string& detail) {
 
 }  // namespace
 
-Server::Server(const Limits& limits, const Tls& tls) : limits_(limits), tls_(context(tls)) {
+Server::Server(const Limits& limits, const Tls& tls) : limits_(limits), tls_(tls), context_(make_context(tls)) {
     new_task_queue = [this] { return new Threads(limits_.clients); };
     set_payload_max_length(limits_.upload_bytes);
     set_tcp_nodelay(true);
@@ -220,9 +193,21 @@ void Server::end() {
     if (is_running()) stop();
 }
 
+void Server::reload_certificate() {
+    TlsContext made = make_context(tls_);
+    const std::lock_guard lock(mutex_);
+    context_ = std::move(made);
+}
+
+TlsContext Server::context() const {
+    const std::lock_guard lock(mutex_);
+    return context_;
+}
+
 bool Server::process_and_close_socket(socket_t socket) {
+    const TlsContext context = this->context();
     if (refusing || !remember(socket)) {
-        if (!tls_) {
+        if (!context) {
             Limits short_ones = limits_;
             short_ones.silence = std::chrono::milliseconds(0);
             Connection connection(socket, nullptr, short_ones);
@@ -231,9 +216,9 @@ bool Server::process_and_close_socket(socket_t socket) {
         ::close(socket);
         return false;
     }
-    if (tls_) {
+    if (context) {
         ::fcntl(socket, F_SETFL, ::fcntl(socket, F_GETFL, 0) | O_NONBLOCK);
-        const std::unique_ptr<SSL, void (*)(SSL*)> ssl(SSL_new(tls_.get()), SSL_free);
+        const std::unique_ptr<SSL, void (*)(SSL*)> ssl(SSL_new(context.get()), SSL_free);
         SSL_set_fd(ssl.get(), socket);
         if (tls_handshake(ssl.get(), socket, limits_.head)) serve(socket, ssl.get());
     } else {

@@ -10,16 +10,11 @@
 #include <httplib.h>
 
 #include "limits.hpp"
+#include "tls.hpp"
 
 namespace pawl::api {
 
 class Connection;
-
-struct Tls {
-    std::string certificate;  // a chain in PEM; empty: no TLS
-    std::string key;
-    std::string client_authority;  // PEM; accepts client certificates that it has signed
-};
 
 class Server final : public httplib::Server {
 public:
@@ -28,6 +23,13 @@ public:
 
     // Returns the port. Throws std::runtime_error if the address cannot be listened on.
     int bind(const std::string& host, int port);
+
+    // Reads the files of TLS again, for connections that begin after it. Throws std::runtime_error, and the certificate
+    // stays, if they cannot be used. Thread-safe.
+    void reload_certificate();
+
+    // What connections that begin now get; null: no TLS.
+    TlsContext context() const;
 
     // Ends all connections, event streams included.
     void end();
@@ -41,8 +43,9 @@ private:
     void forget(int socket);
 
     Limits limits_;
-    std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> tls_;
-    std::mutex mutex_;
+    const Tls tls_;
+    mutable std::mutex mutex_;
+    TlsContext context_;
     std::set<int> open_;
     bool ended_ = false;
 };

@@ -137,10 +137,93 @@ subtest 'no TLS' => sub {
 	is(https('/healthz')->{status}, 200, 'and other requests are answered');
 };
 
+# A client that resumes its session, if it is offered one: whether it was answered and resumed, each time.
+sub resumed
+{
+	my ($version) = @_;
+	return output_of('python3', '-c', <<'PYTHON', "$folder/ours.pem", $port, $version);
+import socket, ssl, sys
+context = ssl.create_default_context(cafile=sys.argv[1])
+context.minimum_version = context.maximum_version = ssl.TLSVersion[sys.argv[3]]
+session = None
+for _ in range(3):
+    with context.wrap_socket(socket.create_connection(('127.0.0.1', int(sys.argv[2]))), server_hostname='127.0.0.1',
+            session=session) as client:
+        client.sendall(b'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n')
+        print(client.recv(12).decode(), client.session_reused)
+        session = client.session
+PYTHON
+}
+is(resumed($_), "HTTP/1.1 200 False\n" x 3, "$_: with client certificates each connection is a session of its own")
+	for 'TLSv1_2', 'TLSv1_3';
+
+# The fingerprint of the certificate that the server shows.
+sub shown
+{
+	my ($certificate, $err) = ('', '');
+	IPC::Run::run([ 'openssl', 's_client', '-connect', "127.0.0.1:$port" ], '<', \'', '>', \$certificate, '2>', \$err);
+	PostgreSQL::Test::Utils::append_to_file("$folder/shown.pem", $certificate);
+	my $print = fingerprint('shown');
+	unlink "$folder/shown.pem";
+	return $print;
+}
+
+# Tells pawld to read its files again; what it logs then.
+sub reloaded
+{
+	my ($what) = @_;
+	my $before = length $run->{err};
+	kill 'HUP', $run->{pid};
+	wait_until(sub { $run->{harness}->pump_nb; substr($run->{err}, $before) =~ $what }, "the log of SIGHUP: $what");
+	return;
+}
+subtest 'certificates are read again' => sub {
+	my $first = fingerprint('server');
+	like($run->{err}, qr/the certificate of the API expires soon/, 'a certificate for a day is worth a warning');
+	certificate('server', 'ours', 30, '-extfile', "$folder/names");
+	is(shown(), $first, 'until SIGHUP the earlier certificate is shown');
+	reloaded(qr/certificate read again/);
+	is(shown(), fingerprint('server'), 'after it the new one');
+	is(https('/healthz')->{status}, 200, 'requests are answered');
+	my $good = fingerprint('server');
+	rename "$folder/server.pem", "$folder/kept.pem" or die $!;
+	PostgreSQL::Test::Utils::append_to_file("$folder/server.pem", "no certificate\n");
+	reloaded(qr/certificate not read again, the earlier one stays.*server\.pem/);
+	is(shown(), $good, 'if the files cannot be used the earlier certificate stays');
+	certificate('server', 'ours', -1, '-extfile', "$folder/names");
+	reloaded(qr/the certificate of the API has expired/);
+	rename "$folder/kept.pem", "$folder/server.pem" or die $!;
+};
+
 is(end_program($run, 'TERM'), 0, 'the daemon ends');
 my $without = begin_program($node, 'pawld', '--api', '127.0.0.1:0', '--api-certificate', "$folder/server.pem",
 	'--api-key', "$folder/robot.key");
 is(end_program($without), 1, 'a key of another certificate is rejected at the start');
 like($without->{err}, qr/key/, 'the error names the missing key');
+
+# Half of the settings is not plain HTTP, and --check looks at the files.
+my ($certificate, $key, $authority) = map { "$folder/$_" } qw(server.pem server.key clients.pem);
+certificate('server', 'ours', 1, '-extfile', "$folder/names");
+append_to_file("$folder/open.key", slurp_file($key));
+for my $case ([ qr/api_certificate needs api_key/, '--api-certificate', $certificate ],
+	[ qr/api_key needs api_certificate/, '--api-key', $key ],
+	[ qr/api_client_ca needs api_certificate and api_key/, '--api-client-ca', $authority ],
+	[ qr/cannot use certificate.*missing/, '--api-certificate', "$folder/missing", '--api-key', $key ],
+	[ qr/cannot use key.*missing/, '--api-certificate', $certificate, '--api-key', "$folder/missing" ],
+	[ qr/cannot use key.*robot/, '--api-certificate', $certificate, '--api-key', "$folder/robot.key" ],
+	[ qr/cannot use authority.*missing/, '--api-certificate', $certificate, '--api-key', $key, '--api-client-ca',
+		"$folder/missing" ],
+	map { [ qr/cannot use key.*group or others have access/, $_, '--api-certificate', $certificate, '--api-key',
+		"$folder/open.key" ] } 0666, 0640, 0602)
+{
+	my ($said, @flags) = @$case;
+	chmod shift @flags, "$folder/open.key" if $flags[0] =~ /^\d/;
+	my $checked = begin_program($node, 'pawld', '--check', '--api', '127.0.0.1:0', @flags);
+	is(end_program($checked), 2, "--check rejects: $said");
+	like($checked->{err}, $said, 'with the reason');
+}
+my $checked = begin_program($node, 'pawld', '--check', '--api', '127.0.0.1:0', '--api-certificate', $certificate,
+	'--api-key', $key, '--api-client-ca', $authority);
+is(end_program($checked), 0, 'files that fit pass --check') or diag($checked->{err});
 no_crash($node);
 done_testing();
