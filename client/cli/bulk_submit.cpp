@@ -160,7 +160,8 @@ void add_bulk_submit(Program& program, Command& bulk) {
                 });
             }
             if (!made.input_error.empty())
-                std::cerr << "pawl: the input could not be read to its end: " << made.input_error << '\n';
+                std::cerr << "pawl: the input could not be read to its end: " << without_controls(made.input_error)
+                          << '\n';
             if (!given->follow || !program.output.json)
                 print(program.output,
                       {{"operation", made.operation},

@@ -83,8 +83,8 @@ int run_diff(const Program& program, const Arguments& given) {
     } else if (program.output.json) {
         print(program.output, changes_json(changed), "");
     } else {
-        std::cout << paint("- " + before.name, Colour::red) << '\n'
-                  << paint("+ " + after.name, Colour::green) << "\n\n"
+        std::cout << paint("- " + one_line(before.name), Colour::red) << '\n'
+                  << paint("+ " + one_line(after.name), Colour::green) << "\n\n"
                   << (changed.empty() ? "No difference.\n" : changes_text(changed, paint, ""));
     }
     return given.exit_code && !changed.empty() ? changes : fine;
@@ -109,8 +109,8 @@ int run_watch(const Program& program, const std::string& file) {
             if (program.output.json)
                 std::cout << report->json.dump() << std::endl;
             else
-                std::cout << (program.output.colours ? "\033[2J\033[H" : "") << report->text(program.output.colours)
-                          << std::endl;
+                std::cout << (program.output.colours ? "\033[2J\033[H" : "")
+                          << coloured_only(report->text(program.output.colours)) << std::endl;
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }

@@ -100,7 +100,7 @@ int carry_out(const Program& program, pqxx::connection& connection, Source& sour
             connection, source.lifecycles, plan, given.apply,
             [&](std::size_t step) {
                 at = step + 1;
-                if (!program.output.json) std::cout << at << ". " << plan.steps[step].title << std::endl;
+                if (!program.output.json) std::cout << at << ". " << one_line(plan.steps[step].title) << std::endl;
             },
             [] { std::cerr << "pawl: another session applies; waiting for its end" << std::endl; });
         return report(program, plan, applied);
@@ -132,7 +132,7 @@ int run_sql(const Program& program, pqxx::connection& connection, const Argument
     std::vector<Lifecycle> lifecycles = read_folder(given.source);
     const Plan plan = plan_alone(connection, lifecycles, given.apply.lock_timeout);
     if (!plan.problems.empty()) {
-        for (const std::string& problem : plan.problems) std::cerr << "pawl: " << problem << '\n';
+        for (const std::string& problem : plan.problems) std::cerr << "pawl: " << without_controls(problem) << '\n';
         return findings;
     }
     const std::string text = migration_text(plan, given.format, given.after);

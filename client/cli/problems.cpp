@@ -71,6 +71,23 @@ std::string without_controls(std::string_view text) {
     return clean;
 }
 
+std::string one_line(std::string_view text) {
+    std::string line;
+    const std::string clean = without_controls(text);
+    for (std::size_t at = 0; at < clean.size(); ++at) {
+        const std::string_view rest = std::string_view(clean).substr(at);
+        if (clean[at] == '\n' || clean[at] == '\t') {
+            line += clean[at] == '\n' ? "\\x0a" : "\\x09";
+        } else if (rest.starts_with("\xE2\x80\xA8") || rest.starts_with("\xE2\x80\xA9")) {
+            line += rest[2] == '\xA8' ? "\\u2028" : "\\u2029";
+            at += 2;
+        } else {
+            line += clean[at];
+        }
+    }
+    return line;
+}
+
 nlohmann::json json_of(const std::string& given, const std::string& text) {
     try {
         if (const std::string excess = excess_in(text); !excess.empty())

@@ -17,6 +17,10 @@ std::string message_of(const Error& problem);
 // move a terminal's cursor, rename its window or hide what follows. C1 controls are two bytes in UTF-8.
 std::string without_controls(std::string_view text);
 
+// The same in one line, for a comment or a line of a terminal: line ends and tabs as \xhh too, and as \uhhhh the
+// separators of lines and paragraphs, U+2028 and U+2029.
+std::string one_line(std::string_view text);
+
 // Parses JSON. `given` names its source in the error: an option, or a file.
 nlohmann::json json_of(const std::string& given, const std::string& text);
 

@@ -242,7 +242,7 @@ int follow_flow(const Program& program, pqxx::connection& connection, const std:
         if (!program.output.json)
             for (const auto& move : as_json(sql::run_alone(connection, timeline_statement, flow, "")))
                 if (seen.insert(move.at("id").get<std::string>()).second)
-                    lines += line_of_move(move, program.output.colours) + "\n";
+                    lines += coloured_only(line_of_move(move, program.output.colours)) + "\n";
         if (!program.output.json && program.output.colours)
             std::cout << "\r\033[K" << lines << progress_bar(status.finished, status.tasks, 40) << "  " << status.state
                       << (rests ? "\n" : "") << std::flush;

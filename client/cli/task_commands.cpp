@@ -140,7 +140,7 @@ sql::Rows list_everywhere(pqxx::connection& connection, const std::vector<Placed
                     .json();
             all.insert(all.end(), tasks.begin(), tasks.end());
         } catch (const ConnectionLost& problem) {
-            std::cerr << "pawl: database " << one.name << ": " << problem.what() << '\n';
+            std::cerr << "pawl: database " << one_line(one.name) << ": " << message_of(problem) << '\n';
         }
     }
     return sql::run_alone(connection,

@@ -132,10 +132,12 @@ std::string upgrade_sql(const PresentBinding& binding, const Json& remap, int to
     const std::string target = literal(binding.table) + ", " + literal(binding.column);
     if (remap.empty()) return "select pawl.upgrade(" + target + ")";
     // with a remap pawl.upgrade rejects a binding that has the newest version already
-    return "do $upgrade$ begin\n    if (select b.version from pawl.binding b where b.relation = " +
-           literal(binding.table) + "::regclass\n            and b.state_column = " + literal(binding.column) + ") < " +
-           std::to_string(to_version) + " then\n        perform pawl.upgrade(" + target + ", remap => " +
-           literal(remap.dump()) + ");\n    end if;\nend $upgrade$";
+    return "do " + dollar_quoted(" begin\n    if (select b.version from pawl.binding b where b.relation = " +
+                                     literal(binding.table) +
+                                     "::regclass\n            and b.state_column = " + literal(binding.column) +
+                                     ") < " + std::to_string(to_version) + " then\n        perform pawl.upgrade(" +
+                                     target + ", remap => " + literal(remap.dump()) + ");\n    end if;\nend ",
+                                 "upgrade");
 }
 
 void plan_upgrade(PlanContext& context, const PresentTable& table, const PresentBinding& binding, int to_version) {
@@ -187,13 +189,15 @@ std::string call_of(const std::string& function, const std::string& table, const
 
 void plan_release(const PresentBinding& binding, const std::string& reason, Plan& plan) {
     const std::string target = literal(binding.table) + ", " + literal(binding.column);
-    Step step{.what = "release",
-              .title = "release " + binding.table + "." + binding.column + " from " + binding.machine,
-              .details = {reason, "its log stays and is closed"},
-              .sql = "do $release$ begin\n    if exists (select from pawl.binding b where b.relation = " +
-                     literal(binding.table) + "::regclass\n            and b.state_column = " +
-                     literal(binding.column) + " and b.machine = " + literal(binding.machine) +
-                     ") then\n        perform pawl.release(" + target + ");\n    end if;\nend $release$"};
+    Step step{
+        .what = "release",
+        .title = "release " + binding.table + "." + binding.column + " from " + binding.machine,
+        .details = {reason, "its log stays and is closed"},
+        .sql = "do " + dollar_quoted(" begin\n    if exists (select from pawl.binding b where b.relation = " +
+                                         literal(binding.table) + "::regclass\n            and b.state_column = " +
+                                         literal(binding.column) + " and b.machine = " + literal(binding.machine) +
+                                         ") then\n        perform pawl.release(" + target + ");\n    end if;\nend ",
+                                     "release")};
     step.locks.push_back({binding.table, "ACCESS EXCLUSIVE"});
     step.removes = true;
     if (!binding.mine) plan.problems.push_back("table " + binding.table + " belongs to another role");

@@ -1,6 +1,8 @@
 // May throw. See change_text.hpp.
 #include "lifecycle/change_text.hpp"
 
+#include "problems.hpp"
+
 namespace pawl::cli {
 namespace {
 
@@ -25,7 +27,7 @@ std::string changes_text(const std::vector<core::Change>& changes, const Paint& 
         const auto [mark, colour] = change.kind == core::ChangeKind::added     ? std::pair("+ ", Colour::green)
                                     : change.kind == core::ChangeKind::removed ? std::pair("- ", Colour::red)
                                                                                : std::pair("~ ", Colour::yellow);
-        text += indent + paint(mark + line_of(change), colour) + '\n';
+        text += indent + paint(mark + one_line(line_of(change)), colour) + '\n';
     }
     return text;
 }

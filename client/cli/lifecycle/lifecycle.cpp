@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "lifecycle/front_matter.hpp"
+#include "problems.hpp"
 #include "utf8.hpp"
 
 namespace pawl::cli {
@@ -93,6 +94,8 @@ Lifecycle read_lifecycle(const std::string& file, std::string text) {
     lifecycle.text = with_unix_ends(std::move(text));
     lifecycle.machine = std::filesystem::path(file).stem().string();
     read_front_matter(lifecycle);
+    if (one_line(lifecycle.machine) != lifecycle.machine)
+        throw FileError(file, lifecycle.machine_where, "the name of a machine must not contain control characters");
     try {
         lifecycle.diagram = core::read_mermaid(lifecycle.text);
         lifecycle.compiled = core::compile(lifecycle.diagram);

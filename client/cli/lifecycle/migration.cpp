@@ -1,16 +1,14 @@
 // Pure C++; throws only bad_alloc. See migration.hpp.
 #include "lifecycle/migration.hpp"
 
+#include "problems.hpp"
+
 namespace pawl::cli {
 namespace {
 
+// Names of files and databases are data: a line end in one must not end the comment.
 std::string commented(const std::string& text, const std::string& mark) {
-    std::string result = mark;
-    for (const char c : text) {
-        result += c;
-        if (c == '\n') result += mark;
-    }
-    return result + '\n';
+    return mark + one_line(text) + '\n';
 }
 
 // Comments above a step: what it does, which locks it takes.
@@ -35,10 +33,10 @@ std::string psql_text(const Plan& plan) {
     return head_of(plan, "-- ") + "\\set ON_ERROR_STOP on\nbegin;\n" + statements(plan) + "\ncommit;\n";
 }
 
-// An end of a here document that no line of the text is.
+// An end of a here document that no line of the text begins with: Ruby also ends it at a line with a carriage return.
 std::string end_word(const std::string& text) {
     std::string word = "SQL";
-    while (("\n" + text + "\n").find("\n" + word + "\n") != std::string::npos) word += "_";
+    while (("\n" + text).find("\n" + word) != std::string::npos) word += "_";
     return word;
 }
 
@@ -57,15 +55,29 @@ std::string python_string(const std::string& sql, bool with_colons) {
     for (const char c : sql) {
         if (c == '\\' || c == '"') text += '\\';
         if (c == ':' && !with_colons) text += "\\\\";
-        text += c;
+        if (c == '\r')
+            text += "\\r";  // in a source it would be a line end
+        else
+            text += c;
     }
     return text + "\"\"\"";
 }
 
+// A string of Python in one line.
+std::string python_word(const std::string& word) {
+    std::string text = "\"";
+    for (const char c : one_line(word)) {
+        if (c == '\\' || c == '"') text += '\\';
+        text += c;
+    }
+    return text + "\"";
+}
+
 std::string django_text(const Plan& plan, const std::string& after) {
     const auto dot = after.find('.');
-    const std::string before =
-        dot == std::string::npos ? "" : "(\"" + after.substr(0, dot) + "\", \"" + after.substr(dot + 1) + "\")";
+    const std::string before = dot == std::string::npos ? ""
+                                                        : "(" + python_word(after.substr(0, dot)) + ", " +
+                                                              python_word(after.substr(dot + 1)) + ")";
     std::string text = head_of(plan, "# ") +
                        "from django.db import migrations\n\n\nclass Migration(migrations.Migration):\n"
                        "    dependencies = [" +
@@ -79,7 +91,7 @@ std::string django_text(const Plan& plan, const std::string& after) {
 std::string alembic_text(const Plan& plan, const std::string& after) {
     std::string text =
         head_of(plan, "# ") + "from alembic import op\n\nrevision = \"" + plan.fingerprint.substr(0, 12) +
-        "\"\ndown_revision = " + (after.empty() ? "None" : "\"" + after + "\"") + "\n\n\ndef upgrade():\n";
+        "\"\ndown_revision = " + (after.empty() ? "None" : python_word(after)) + "\n\n\ndef upgrade():\n";
     for (const Step& step : plan.steps)
         text += comments_of(step, "    # ") + "    op.execute(" + python_string(step.sql, false) + ")\n";
     if (plan.steps.empty()) text += "    pass\n";

@@ -3,6 +3,7 @@
 
 #include "lifecycle/change_text.hpp"
 #include "lifecycle/plan.hpp"
+#include "problems.hpp"
 
 namespace pawl::cli {
 namespace {
@@ -33,27 +34,27 @@ void PlanText::write_machine(const MachineChange& change) {
     const std::string versions = change.from_version == 0 ? "new"
                                                           : "version " + std::to_string(change.from_version) + " -> " +
                                                                 std::to_string(change.from_version + 1);
-    line(paint_("machine " + change.machine, Colour::bold) + "  " + versions + "  " +
-         paint_(change.file, Colour::faint));
+    line(paint_("machine " + one_line(change.machine), Colour::bold) + "  " + versions + "  " +
+         paint_(one_line(change.file), Colour::faint));
     out_ += changes_text(change.changes, paint_, "  ");
     line("");
 }
 
 void PlanText::write_step(std::size_t number, const Step& step) {
-    line(paint_(std::to_string(number) + ". " + (step.removes ? "- " : "") + step.title,
+    line(paint_(std::to_string(number) + ". " + (step.removes ? "- " : "") + one_line(step.title),
                 step.removes ? Colour::red : Colour::bold));
-    for (const std::string& detail : step.details) line("     " + detail);
+    for (const std::string& detail : step.details) line("     " + one_line(detail));
     std::string locks;
     for (const Lock& lock : step.locks) locks += (locks.empty() ? "locks " : ", ") + lock.table + " " + lock.mode;
     if (step.reads_table) locks += (locks.empty() ? "" : "; ") + std::string("reads the table");
-    if (!locks.empty()) line("     " + paint_(locks, Colour::faint));
+    if (!locks.empty()) line("     " + paint_(one_line(locks), Colour::faint));
 }
 
 void PlanText::write_list(const std::string& title, const std::vector<std::string>& items, Colour colour) {
     if (items.empty()) return;
     line("");
     line(paint_(title, colour));
-    for (const std::string& item : items) line("  - " + item);
+    for (const std::string& item : items) line("  - " + without_controls(item));
 }
 
 void PlanText::write_end() {
@@ -69,7 +70,7 @@ void PlanText::write_end() {
 }
 
 std::string PlanText::write() {
-    line(paint_("Plan for database " + plan_.database, Colour::bold));
+    line(paint_("Plan for database " + one_line(plan_.database), Colour::bold));
     line("");
     for (const MachineChange& change : plan_.machines) write_machine(change);
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) write_step(i + 1, plan_.steps[i]);

@@ -111,12 +111,13 @@ void PolicySteps::check_log() {
 void PolicySteps::end_audit() {
     Step end = step("unaudit", "end the audit of " + table_ + "." + entry_.column);
     end.details.push_back("its table stays");
-    end.sql =
-        "do $unaudit$ begin\n    if exists (select from pawl.binding b join pawl.audit_binding a on a.log = "
-        "b.history\n            where b.relation = " +
-        literal(table_) + "::regclass and b.state_column = " + literal(entry_.column) +
-        ") then\n        perform pawl.unaudit(" + literal(table_) + ", " + literal(entry_.column) +
-        ");\n    end if;\nend $unaudit$";
+    end.sql = "do " + dollar_quoted(
+                          " begin\n    if exists (select from pawl.binding b join pawl.audit_binding a on a.log = "
+                          "b.history\n            where b.relation = " +
+                              literal(table_) + "::regclass and b.state_column = " + literal(entry_.column) +
+                              ") then\n        perform pawl.unaudit(" + literal(table_) + ", " +
+                              literal(entry_.column) + ");\n    end if;\nend ",
+                          "unaudit");
     end.locks.push_back({log(), exclusive});
     end.removes = !is_on(wanted_, "audit");
     add(std::move(end));

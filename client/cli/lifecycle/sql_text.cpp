@@ -72,10 +72,10 @@ std::string literal(std::string_view text) {
     return result + "'";
 }
 
-std::string dollar_quoted(std::string_view text) {
-    std::string tag = "$mermaid$";
+std::string dollar_quoted(std::string_view text, const std::string& word) {
+    std::string tag = "$" + word + "$";
     for (int n = 1; text.find(tag.substr(0, tag.size() - 1)) != std::string_view::npos; ++n)
-        tag = "$mermaid" + std::to_string(n) + "$";
+        tag = "$" + word + std::to_string(n) + "$";
     return tag + std::string(text) + tag;
 }
 

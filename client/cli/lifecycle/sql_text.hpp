@@ -11,8 +11,8 @@ namespace pawl::cli {
 // A string literal that means the same whatever standard_conforming_strings is.
 std::string literal(std::string_view text);
 
-// A text of several lines, in dollar quotes that do not occur in it.
-std::string dollar_quoted(std::string_view text);
+// A text of several lines, in dollar quotes that do not occur in it: $word$, or with a number behind the word.
+std::string dollar_quoted(std::string_view text, const std::string& word = "mermaid");
 
 // The name, in double quotes unless it is plain.
 std::string identifier(std::string_view name);

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "lifecycle/lifecycle.hpp"
+#include "lifecycle/migration.hpp"
 #include "lifecycle/sql_text.hpp"
+#include "problems.hpp"
 
 namespace pawl::cli {
 namespace {
@@ -161,6 +163,56 @@ TEST(SqlText, NamesAndNotations) {
     EXPECT_EQ(dollar_quoted("x"), "$mermaid$x$mermaid$");
     EXPECT_EQ(dollar_quoted("$mermaid$"), "$mermaid1$$mermaid$$mermaid1$");
     EXPECT_EQ(dollar_quoted("ends with $mermaid"), "$mermaid1$ends with $mermaid$mermaid1$");
+    EXPECT_EQ(dollar_quoted("a $upgrade$; b", "upgrade"), "$upgrade1$a $upgrade$; b$upgrade1$");
+}
+
+// What ends a line for psql, Python, Ruby or a terminal.
+const std::vector<std::string> line_ends{"\n",   "\r",       "\r\n",         "\v",          "\f",
+                                         "\x1c", "\xC2\x85", "\xE2\x80\xA8", "\xE2\x80\xA9"};
+
+TEST(FrontMatter, NamesOfMachinesHaveNoControlCharacters) {
+    for (const char* end : {"\\r", "\\n", "\\t", "\\e", "\\x7f", "\\N", "\\L", "\\P"})
+        EXPECT_EQ(problem(std::string("pawl:\n  machine: \"a") + end + "b\"\n"),
+                  "jobs.mmd:3:12: the name of a machine must not contain control characters");
+    EXPECT_THROW(read_lifecycle("a\rb.mmd", diagram), FileError);
+    EXPECT_EQ(read("pawl:\n  machine: \"d\u00e9j\u00e0 vu\"\n").machine, "d\u00e9j\u00e0 vu");
+}
+
+TEST(OneLine, EscapesWhateverEndsALine) {
+    for (const std::string& end : line_ends) {
+        const std::string line = one_line("a" + end + "b");
+        for (const std::string& other : line_ends) EXPECT_EQ(line.find(other), std::string::npos) << line;
+    }
+    EXPECT_EQ(one_line("a\r\n\tb\xE2\x80\xA8"), "a\\x0d\\x0a\\x09b\\u2028");
+    EXPECT_EQ(one_line("d\u00e9j\u00e0 vu"), "d\u00e9j\u00e0 vu");
+}
+
+TEST(Migration, NoNameLeavesItsComment) {
+    for (const std::string& end : line_ends) {
+        const std::string name = "m" + end + "OUTSIDE" + end;
+        Plan plan;
+        plan.database = name;
+        plan.fingerprint = "0123456789abcdef";
+        plan.steps.push_back({.what = "define", .title = name, .details = {name}, .sql = "select 1"});
+        plan.steps.back().locks.push_back({name, "SHARE"});
+        for (const char* format : {"psql", "flyway", "rails", "django", "alembic"}) {
+            const std::string text = migration_text(plan, format, "app.\"" + name);
+            for (std::size_t at = 0; (at = text.find("OUTSIDE", at)) != std::string::npos; ++at)
+                EXPECT_EQ(std::count(line_ends.begin(), line_ends.end(), text.substr(at - end.size(), end.size())), 0)
+                    << format << ": " << text;
+        }
+        EXPECT_EQ(plan_text(plan, false).find(end + "OUTSIDE"), std::string::npos);
+    }
+}
+
+TEST(Migration, NoTextEndsTheStringThatHoldsIt) {
+    Plan plan;
+    plan.fingerprint = "0123456789abcdef";
+    plan.steps.push_back({.what = "define", .title = "t", .details = {}, .sql = "select '\nSQL\r\nSQL_\n\"\"\"\r'"});
+    const std::string rails = migration_text(plan, "rails", "");
+    EXPECT_NE(rails.find("execute <<'SQL__'\n"), std::string::npos) << rails;
+    EXPECT_EQ(migration_text(plan, "alembic", "").find('\r'), std::string::npos) << "Python takes it for a line end";
+    EXPECT_EQ(migration_text(plan, "django", "").find("\"\"\"\""), std::string::npos);
 }
 
 }  // namespace
