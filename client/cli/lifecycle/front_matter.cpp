@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t longest_front_matter = 256 * 1024;
 constexpr int deepest_value = 50;
+constexpr std::size_t most_nodes = 10'000;              // aliases counted where they stand
+constexpr std::size_t longest_expansion = 1024 * 1024;  // of the texts in them
 
 core::Place place_of(const YAML::Mark& mark) {
     return {mark.line + 2, mark.column + 1};  // below the line ---
@@ -46,8 +48,18 @@ private:
     void set(TableEntry& table, const Policy& policy, const YAML::Node& node) const;
     void check_complete(const TableEntry& table, const YAML::Node& node) const;
 
+    void count(const YAML::Node& node) const;
+
     Lifecycle& lifecycle_;
+    mutable std::size_t nodes_ = 0, bytes_ = 0;
 };
+
+// Short YAML can name a large value by aliases, again and again.
+void Reader::count(const YAML::Node& node) const {
+    bytes_ += node.IsScalar() ? node.Scalar().size() : 0;
+    if (++nodes_ > most_nodes || bytes_ > longest_expansion)
+        fail(node, "the front matter has more than 10000 values, or 1 MB of text, with its aliases");
+}
 
 void Reader::fail(const YAML::Node& node, const std::string& message, const std::string& hint) const {
     throw FileError(lifecycle_.file, place_of(node.Mark()), message, hint);
@@ -61,6 +73,7 @@ void Reader::each(const YAML::Node& map, const std::string& what, const Each& vi
     if (!map.IsMap()) fail(map, what + " must be a map of keys and values");
     std::set<std::string> seen;
     for (const auto& pair : map) {
+        count(pair.second);
         const std::string key = text(pair.first, "a key");
         if (!seen.insert(key).second) fail(pair.first, "key \"" + key + "\" is there twice");
         visit(key, pair.first, pair.second);
@@ -82,7 +95,10 @@ bool Reader::flag(const YAML::Node& node, const std::string& what) const {
 Json Reader::list(const YAML::Node& node, const std::string& what) const {
     if (!node.IsSequence()) fail(node, what + " must be a list", what + ": [a, b]");
     Json items = Json::array();
-    for (const auto& item : node) items.push_back(text(item, "an item of " + what));
+    for (const auto& item : node) {
+        count(item);
+        items.push_back(text(item, "an item of " + what));
+    }
     return items;
 }
 
@@ -108,7 +124,10 @@ Json Reader::json(const YAML::Node& node, int depth) const {
     if (node.IsScalar()) return scalar(node);
     if (node.IsSequence()) {
         Json items = Json::array();
-        for (const auto& item : node) items.push_back(json(item, depth + 1));
+        for (const auto& item : node) {
+            count(item);
+            items.push_back(json(item, depth + 1));
+        }
         return items;
     }
     Json members = Json::object();
@@ -250,7 +269,10 @@ void Reader::read_pawl(const YAML::Node& node) {
             });
         } else if (key == "tables") {
             if (!value.IsSequence()) fail(value, "tables must be a list", "tables: [{table: orders, column: state}]");
-            for (const auto& table : value) read_table(table);
+            for (const auto& table : value) {
+                count(table);
+                read_table(table);
+            }
         } else {
             unknown(name, "machine, tables, remap, unbound");
         }

@@ -134,6 +134,19 @@ TEST(FrontMatter, HostileYamlIsAnErrorAndNoCrash) {
     EXPECT_NE(problem(bomb + "pawl:\n  tables: *j\n"), "");
     EXPECT_NE(problem("pawl:\n  machine: \"a\\0b\"\n"), "");
     EXPECT_NE(problem("x: " + std::string(300'000, 'x') + "\n"), "");
+    bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n";
+    for (char name = 'b'; name < 'k'; ++name) {
+        bomb += std::string(1, name) + ": &" + name + " [";
+        for (int i = 0; i < 10; ++i) bomb += std::string(i > 0 ? ",*" : "*") + static_cast<char>(name - 1);
+        bomb += "]\n";
+    }
+    const std::string table = "pawl:\n  tables:\n    - {table: a, column: c, claiming: {backoff: {base: *";
+    const std::string too_much = "the front matter has more than 10000 values, or 1 MB of text, with its aliases";
+    EXPECT_TRUE(problem(bomb + table + "j}}}\n").ends_with(too_much));
+    std::string many;
+    for (int i = 0; i < 50; ++i) many += ",*x";
+    EXPECT_TRUE(problem("x: &x " + std::string(30'000, 'x') + "\n" + table + "x, more: [*x" + many + "]}}}\n")
+                    .ends_with(too_much));
 }
 
 TEST(FrontMatter, OneMachineAndOneColumnInOneFileOnly) {
