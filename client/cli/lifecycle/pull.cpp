@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 
+#include "core/scanner.hpp"
 #include "lifecycle/present_settings.hpp"
 #include "sql.hpp"
 
@@ -19,9 +21,11 @@ std::string yaml_word(const std::string& text) {
     const auto plain = [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
     };
+    // what YAML 1.1, YAML 1.2 or a number's reader takes for another value, in any case
+    static const std::set<std::string> reserved{"true", "false", "null", "yes", "no",  "on",
+                                                "off",  "y",     "n",    "nan", "inf", "infinity"};
     const bool word = !text.empty() && (text[0] < '0' || text[0] > '9') && text[0] != '.' &&
-                      std::all_of(text.begin(), text.end(), plain) && text != "true" && text != "false" &&
-                      text != "null";
+                      std::all_of(text.begin(), text.end(), plain) && !reserved.contains(core::lower(text));
     return word ? text : Json(text).dump();
 }
 

@@ -3,6 +3,7 @@
 
 #include "lifecycle/lifecycle.hpp"
 #include "lifecycle/migration.hpp"
+#include "lifecycle/pull.hpp"
 #include "lifecycle/sql_text.hpp"
 #include "problems.hpp"
 
@@ -226,6 +227,25 @@ TEST(Migration, NoTextEndsTheStringThatHoldsIt) {
     EXPECT_NE(rails.find("execute <<'SQL__'\n"), std::string::npos) << rails;
     EXPECT_EQ(migration_text(plan, "alembic", "").find('\r'), std::string::npos) << "Python takes it for a line end";
     EXPECT_EQ(migration_text(plan, "django", "").find("\"\"\"\""), std::string::npos);
+}
+
+// What pull writes is read as what it was, whatever YAML takes plain words for.
+TEST(Pull, WritesNamesThatAreReadAgain) {
+    for (const char* name :
+         {"Null", "NULL", "null", "TRUE", "Yes", "off", "n", "NaN", "inf", "Infinity", "~", "1", "a b"}) {
+        PresentBinding binding;
+        binding.table = "jobs";
+        binding.column = name;
+        binding.settings = initial_settings();
+        binding.settings["key"] = Json::array({name});
+        binding.settings["claiming.backoff"] = Json{{name, name}};
+        const Lifecycle lifecycle = read_lifecycle("jobs.mmd", lifecycle_text(name, "reject", diagram, {binding}));
+        EXPECT_EQ(lifecycle.machine, name);
+        ASSERT_EQ(lifecycle.tables.size(), 1U);
+        EXPECT_EQ(lifecycle.tables[0].column, name);
+        EXPECT_EQ(lifecycle.tables[0].settings.at("key"), binding.settings["key"]);
+        EXPECT_EQ(lifecycle.tables[0].settings.at("claiming.backoff"), binding.settings["claiming.backoff"]);
+    }
 }
 
 }  // namespace
