@@ -251,5 +251,30 @@ unlike(scalar command($node, 'plan', '--exit-code', $online), qr/validate_all|va
 $node->safe_psql('postgres', q{select statement from pawl.missing_indexes('parcels') \gexec});
 sound($node, 'after rows were validated');
 
+# A saved plan is for the things that it was made for.
+$node->safe_psql('postgres', q{create table crates (id integer primary key, state text, weight integer);
+	create table boxes (id integer primary key, state text, weight integer); create role packer;
+	create function is_light(crates, crates) returns boolean language sql as 'select true'});
+my $things = folder_with(
+	'crate.mmd' => orders_diagram("pawl:\n  machine: crate\n  tables:\n    - {table: crates, column: state}\n",
+		"stateDiagram-v2\n    [*] --> packed\n    packed --> sent : send [is_light]\n    sent --> [*]\n"),
+	'box.mmd' => orders_diagram("pawl:\n  machine: box\n  tables:\n    - {table: boxes, column: state}\n",
+		"stateDiagram-v2\n    [*] --> open\n    open --> closed : close\n    closed --> [*]\n"));
+my $is_light = 'create or replace function is_light(crates, crates) returns boolean language sql';
+for my $change ("$is_light as 'select false'", "$is_light security definer as 'select false'",
+	"$is_light set work_mem = '1MB' as 'select false'", 'alter function is_light owner to packer',
+	'alter table boxes rename to old_boxes; create table boxes (like old_boxes including all)',
+	'alter table boxes alter weight type bigint', 'alter table boxes add note text', 'alter table boxes drop note',
+	'alter table boxes enable row level security', 'create policy packed on boxes using (id > 0)')
+{
+	is((command($node, 'plan', '--out', $saved, $things))[1], 0, 'a plan is saved');
+	$node->safe_psql('postgres', $change);
+	my ($said, $status) = command($node, 'apply', $saved);
+	is($status, 1, "the saved plan is rejected after: $change") or diag($said);
+}
+is((command($node, 'plan', '--out', $saved, $things))[1], 0, 'the plan is made again');
+$node->safe_psql('postgres', 'analyze crates, boxes');
+is((command($node, 'apply', $saved))[1], 0, 'without a change it is applied');
+
 no_crash($node);
 done_testing();

@@ -36,6 +36,12 @@ constexpr const char* table_statement =
     "  pg_catalog.has_table_privilege(c.oid, 'SELECT') AS readable,"
     "  pg_catalog.format_type(a.atttypid, a.atttypmod) AS column_type,"
     "  greatest(c.reltuples, 0)::bigint AS estimated_rows,"
+    "  pg_catalog.jsonb_build_array(c.relrowsecurity, c.relforcerowsecurity,"
+    "    (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array(k.attname,"
+    "              pg_catalog.format_type(k.atttypid, k.atttypmod), k.attnotnull, k.attgenerated) ORDER BY k.attnum)"
+    "       FROM pg_catalog.pg_attribute k WHERE k.attrelid = c.oid AND k.attnum > 0 AND NOT k.attisdropped),"
+    "    (SELECT pg_catalog.jsonb_agg(pg_catalog.to_jsonb(p) ORDER BY p.polname) FROM pg_catalog.pg_policy p"
+    "      WHERE p.polrelid = c.oid))::text AS shape,"
     "  (SELECT pg_catalog.jsonb_agg(k.attname ORDER BY i.n) FROM pg_catalog.pg_index x"
     "     CROSS JOIN LATERAL pg_catalog.unnest(x.indkey::smallint[]) WITH ORDINALITY i(attnum, n)"
     "     JOIN pg_catalog.pg_attribute k ON k.attrelid = x.indrelid AND k.attnum = i.attnum"
@@ -80,6 +86,7 @@ void read_tables(pqxx::transaction_base& transaction, const std::vector<Lifecycl
             table.readable = rows[0]["readable"].as<bool>();
             table.column_type = rows[0]["column_type"].text_or_empty();
             table.estimated_rows = rows[0]["estimated_rows"].as<std::int64_t>();
+            table.shape = rows[0]["shape"].as<std::string>();
             const auto key = rows[0]["default_key"];
             table.default_key = key.is_null() ? Json::array() : parse_ordered_json(key.c_str());
         }
@@ -150,7 +157,7 @@ std::string sha256(const std::string& text) {
 
 Json facts_of(const PresentTable& table) {
     return Json::array(
-        {table.name, table.kind, table.owner, table.mine, table.readable, table.column_type, table.default_key});
+        {table.oid, table.name, table.kind, table.owner, table.mine, table.readable, table.shape, table.default_key});
 }
 
 Json facts_of(const PresentBinding& binding) {
@@ -179,6 +186,7 @@ std::string Present::fingerprint() const {
     for (const auto& [key, table] : tables) facts.push_back(Json::array({key.first, key.second, facts_of(table)}));
     for (const PresentBinding& binding : bindings) facts.push_back(facts_of(binding));
     for (const auto& [name, qualified] : functions) facts.push_back(Json::array({name, qualified}));
+    facts.push_back(function_facts);
     for (const auto& [file, names] : unfit) facts.push_back(Json::array({file, names}));
     return sha256(facts.dump());
 }

@@ -31,6 +31,7 @@ struct PresentTable {
     bool readable = false;
     std::string column_type;  // empty: there is no such column
     Json default_key;
+    std::string shape;  // columns with their types, and row security, for the fingerprint
     std::int64_t estimated_rows = 0;
 };
 
@@ -57,6 +58,7 @@ struct Present {
     std::map<TableKey, PresentTable> tables;
     std::vector<PresentBinding> bindings;          // of these machines, or on these tables; then any other of users
     std::map<std::string, std::string> functions;  // names of guards and effects, with their schemas
+    std::string function_facts;                    // of these: owner, rights, body; for the fingerprint
     std::map<std::string, std::vector<std::string>> unfit;  // file: guards and effects that a table cannot call
 
     const PresentBinding* find(const std::string& oid, const std::string& column) const;

@@ -21,6 +21,14 @@ constexpr const char* name_statement =
     "    ORDER BY pg_catalog.array_position(pg_catalog.current_schemas(true), n.nspname) LIMIT 1) AS qualified"
     "  FROM pg_catalog.unnest($1::text[]) f(name)";
 
+// What a call of them does: another body, owner or setting is another function.
+constexpr const char* facts_statement =
+    "SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array(p.oid, pg_catalog.pg_get_userbyid(p.proowner),"
+    "    p.prosecdef, p.prolang, p.provolatile, p.proisstrict, p.proconfig, p.probin, pg_catalog.md5(p.prosrc),"
+    "    pg_catalog.md5(p.prosqlbody::text)) ORDER BY p.oid), '[]')::text"
+    "  FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace"
+    " WHERE p.pronargs = 2 AND pg_catalog.format('%I.%I', n.nspname, p.proname) = ANY ($1::text[])";
+
 // Those that no function of two rows of the table fits: of its row type, anyelement or record.
 constexpr const char* fit_statement =
     "SELECT f.name FROM pg_catalog.unnest($2::text[]) f(name), pg_catalog.pg_class c"
@@ -81,6 +89,9 @@ void read_functions(pqxx::transaction_base& transaction, const std::vector<Lifec
     if (names.empty()) return;
     for (const auto& row : sql::run(transaction, name_statement, sql::text_array(names)))
         present.functions[row["name"].as<std::string>()] = row["qualified"].text_or_empty();
+    std::set<std::string> qualified;
+    for (const auto& [name, function] : present.functions) qualified.insert(function);
+    present.function_facts = sql::run(transaction, facts_statement, sql::text_array(qualified))[0][0].as<std::string>();
     for (const Lifecycle& lifecycle : lifecycles)
         for (const bool guards : {true, false}) read_fit(transaction, lifecycle, guards, present);
 }
