@@ -48,15 +48,22 @@ ConnectionSettings home_of(const ConnectionSettings& member) {
 }
 
 void wait_for_open_transactions(LibpqSession& session, const Say& say) {
-    const auto began = steady_clock::now();
-    std::string open = one(session, "SELECT pawl.transactions()");
-    bool told = false;
-    for (milliseconds wait = shortest_wait; open != "{}"; wait = std::min(2 * wait, longest_wait)) {
+    std::string open, told;
+    const auto look = [&](const LibpqSession::Parameter& among) {
+        const auto found = session.run("SELECT t, array_to_string(t, ', ') FROM pawl.transactions($1) t", {among});
+        open = value_of(found.get(), 0, 0);
+        return std::string(value_of(found.get(), 0, 1));
+    };
+    std::string names = look(std::nullopt);
+    auto quiet_until = steady_clock::now() + before_message;
+    for (milliseconds wait = shortest_wait; !names.empty(); wait = std::min(2 * wait, longest_wait)) {
+        if (names != told && steady_clock::now() >= quiet_until) {
+            say("waiting for transactions that began before: " + names);
+            told = names;
+            quiet_until = steady_clock::now() + before_message;
+        }
         std::this_thread::sleep_for(wait);
-        open = one(session, "SELECT pawl.transactions($1)", {open});
-        if (told || open == "{}" || steady_clock::now() - began < before_message) continue;
-        say("waiting for transactions that began before: " + open);
-        told = true;
+        names = look(open);
     }
 }
 

@@ -101,23 +101,36 @@ COMMENT ON FUNCTION pawl.in_flight(text, text) IS
 kind: dag, bulk or saga. namespace: its name. Errors: none. Privileges: pawl_admin.
 Example: SELECT pawl.in_flight(''dag'', ''billing'')';
 
+-- PREPARE TRANSACTION gives a transaction another name, which nothing links to the one before. It shows the prepared
+-- transaction before it releases the lock of the virtual one, so the virtual ones are read first. While some of these
+-- go, every prepared transaction may have been one of them; after that the list only gets shorter.
 CREATE FUNCTION pawl.transactions(among text[] DEFAULT NULL) RETURNS text[]
-LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT coalesce(array_agg(t.id ORDER BY t.id), '{}') FROM (
+DECLARE
+    were_virtual bigint := (SELECT count(*) FROM unnest(among) a WHERE a NOT LIKE 'prepared transaction %');
+    virtual text[];
+BEGIN
+    PERFORM pg_stat_clear_snapshot();
+    virtual := ARRAY(SELECT t.id FROM (
         SELECT l.virtualxid || ' of process ' || l.pid AS id FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
          WHERE l.locktype = 'virtualxid' AND l.mode = 'ExclusiveLock' AND l.pid <> pg_backend_pid()
            AND a.datid = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
            -- null where the role may not see it
-           AND a.backend_type IS DISTINCT FROM 'autovacuum worker'
-        UNION ALL
-        SELECT 'prepared transaction ' || p.gid FROM pg_prepared_xacts p WHERE p.database = current_database()) t
-     WHERE among IS NULL OR t.id = ANY (among)
+           AND a.backend_type IS DISTINCT FROM 'autovacuum worker') t
+     WHERE among IS NULL OR t.id = ANY (among) ORDER BY t.id);
+    RETURN virtual || ARRAY(SELECT t.id FROM (
+        SELECT format('prepared transaction %s "%s"', p.transaction, p.gid) AS id FROM pg_prepared_xacts p
+         WHERE p.database = current_database()) t
+     WHERE among IS NULL OR t.id = ANY (among) OR cardinality(virtual) < were_virtual ORDER BY t.id);
+END
 $function$;
 COMMENT ON FUNCTION pawl.transactions(text[]) IS
-'Returns the transactions of other sessions that are open in this database: to wait until those that were have ended.
-among: only these of an earlier call; null (default): all. Errors: none. Privileges: pawl_admin.
+'Returns the transactions of other sessions that are open in this database, and those that are prepared: to wait until
+those that were have ended. Call it again with its last answer until it is empty.
+among: the last answer; null (default): all. Returns those of it that are still open; when one of them has gone that was
+not prepared, also each that is prepared, which may be the same transaction. Errors: none. Privileges: pawl_admin.
 Example: SELECT pawl.transactions()';
 
 CREATE FUNCTION pawl._leave(moving pawl.departure) RETURNS void
