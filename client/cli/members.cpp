@@ -12,11 +12,6 @@ namespace pawl::cli {
 
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::steady_clock;
-
-constexpr milliseconds shortest_wait{10}, longest_wait{500}, before_message{3'000};
-
 const char* const all_databases = "SELECT coalesce(jsonb_agg(to_jsonb(d)), '[]') FROM pawl.database d";
 const char* const all_placements = "SELECT coalesce(jsonb_agg(to_jsonb(p)), '[]') FROM pawl.placement p";
 
@@ -29,46 +24,15 @@ std::string one(LibpqSession& session, const std::string& statement,
 void hold(LibpqSession& home) {
     for (int tries = 0; tries < 20; ++tries) {
         if (one(home, "SELECT pawl.acquire_session_lock(hashtextextended('pawl.placement', 0))") == "t") return;
-        std::this_thread::sleep_for(milliseconds(100));
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
     throw Error("55006", "another process changes the default place");
 }
 
 }  // namespace
 
-ConnectionSettings with_target(ConnectionSettings settings, const std::string& target) {
-    settings.target = target;
-    return settings;
-}
-
-ConnectionSettings home_of(const ConnectionSettings& member) {
-    LibpqSession session(member);
-    const auto found = session.run("SELECT d.connection FROM pawl.database d WHERE d.is_home AND NOT d.is_here");
-    return PQntuples(found.get()) == 0 ? member : with_target(member, value_of(found.get(), 0, 0));
-}
-
-void wait_for_open_transactions(LibpqSession& session, const Say& say) {
-    std::string open, told;
-    const auto look = [&](const LibpqSession::Parameter& among) {
-        const auto found = session.run("SELECT t, array_to_string(t, ', ') FROM pawl.transactions($1) t", {among});
-        open = value_of(found.get(), 0, 0);
-        return std::string(value_of(found.get(), 0, 1));
-    };
-    std::string names = look(std::nullopt);
-    auto quiet_until = steady_clock::now() + before_message;
-    for (milliseconds wait = shortest_wait; !names.empty(); wait = std::min(2 * wait, longest_wait)) {
-        if (names != told && steady_clock::now() >= quiet_until) {
-            say("waiting for transactions that began before: " + names);
-            told = names;
-            quiet_until = steady_clock::now() + before_message;
-        }
-        std::this_thread::sleep_for(wait);
-        names = look(open);
-    }
-}
-
 Members::Members(const ConnectionSettings& member, Say say)
-    : member_(member), say_(std::move(say)), home_(home_of(member)) {}
+    : member_(member), say_(std::move(say)), home_(member_session(home_of(member))) {}
 
 // Every database but the home.
 std::vector<Members::Member> Members::others() {
@@ -80,7 +44,7 @@ std::vector<Members::Member> Members::others() {
 }
 
 LibpqSession Members::session_of(const Member& member) {
-    return LibpqSession(with_target(member_, member.connection));
+    return member_session(with_target(member_, member.connection));
 }
 
 void Members::copy_to(LibpqSession& session) {

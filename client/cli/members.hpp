@@ -1,7 +1,6 @@
 // May throw. What concerns several databases at once: their default place, and their copies of the placements.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,19 +8,9 @@
 
 #include <pawl/connection.hpp>
 
-#include "libpq.hpp"
+#include "member_session.hpp"
 
 namespace pawl::cli {
-
-using Say = std::function<void(const std::string&)>;  // gets lines for the user
-
-// The database whose placements count, as a member knows it.
-ConnectionSettings home_of(const ConnectionSettings& member);
-
-ConnectionSettings with_target(ConnectionSettings settings, const std::string& target);
-
-// Waits for the transactions that are open in a database; they may have written what nothing has seen yet.
-void wait_for_open_transactions(LibpqSession& session, const Say& say);
 
 class Members {
 public:
