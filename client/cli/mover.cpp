@@ -101,6 +101,7 @@ void Mover::prepare() {
     const auto known = home_.run("SELECT d.name, d.connection FROM pawl.database d WHERE d.name = $1", {target_name_});
     source().run("INSERT INTO pawl.database (name, connection) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING",
                  {value_of(known.get(), 0, 0), value_of(known.get(), 0, 1)});
+    source().run("SELECT pawl.prepare_departure($1, $2)", {kind_, name_space_});
     const auto shape = source().run("SELECT pawl.placed_shape($1)", {kind_});
     target().run("BEGIN");
     const auto arrived = target().run("SELECT FROM pawl.arrival a WHERE a.move = $1", {move_});

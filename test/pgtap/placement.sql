@@ -189,4 +189,13 @@ select is(pawl.reject_arrival('019a0000-0000-7000-8000-000000000002', 'dag', 'x'
 select is((pawl.arrive('019a0000-0000-7000-8000-000000000002')).outcome, 'rejected',
     'and does not arrive afterwards');
 
+-- A table that changes while its rows leave --------------------------------------------------------------------------
+select pawl.depart('019a0000-0000-7000-8000-000000000004', 'dag', 'here', 'b', 'leaving');
+alter table pawl_dag.namespaces add column note text;
+select throws_ok($$select pawl.depart('019a0000-0000-7000-8000-000000000004', 'dag', 'here', 'b', 'left')$$, '55000',
+    'table pawl_dag.namespaces has changed since rows left it', 'rows of two shapes do not leave');
+select lives_ok($$select pawl.return_departed('019a0000-0000-7000-8000-000000000004')$$, 'those that have left return');
+alter table pawl_dag.namespaces drop column note;
+select is((select count(*) from pawl_dag.tasks where namespace = 'here'), 2::bigint, 'all of them');
+
 select * from finish();

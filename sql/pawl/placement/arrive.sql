@@ -9,17 +9,8 @@ $function$;
 COMMENT ON FUNCTION pawl._same_identity(pawl.placed_table, text, text) IS
 'internal: a condition that two shared rows are the same definition';
 
-CREATE FUNCTION pawl._rows_in_transit(placed pawl.placed_table) RETURNS text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-    SELECT format('(SELECT (t.r).* FROM (SELECT x.content::%s AS r FROM pawl.transit x '
-        'WHERE x.move = $1 AND x.ordinal = %s OFFSET 0) t)', placed.relation, placed.ordinal)
-$function$;
-COMMENT ON FUNCTION pawl._rows_in_transit(pawl.placed_table) IS 'internal: the rows of a table in pawl.transit';
-
 -- Definitions that are not here are inserted; the others must be equal.
-CREATE FUNCTION pawl._import_shared(move uuid, kind text) RETURNS void
+CREATE FUNCTION pawl._import_shared(move uuid, kind text, columns jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -27,6 +18,7 @@ DECLARE
     placed pawl.placed_table;
     differing text;
     missing text;
+    brought name[];
 BEGIN
     FOR placed IN SELECT p.* FROM pawl.placed_table p WHERE p.kind = _import_shared.kind AND p.role = 'shared'
         ORDER BY p.ordinal LOOP
@@ -49,12 +41,14 @@ BEGIN
             missing := format('NOT EXISTS (SELECT FROM (SELECT r.* FROM %s r WHERE %s) h WHERE %s)', placed.relation,
                 coalesce(placed.only_if, 'true'), pawl._same_identity(placed, 'r', 'h'));
         END IF;
-        EXECUTE format('INSERT INTO %s SELECT r.* FROM %s r WHERE %s ON CONFLICT DO NOTHING', placed.relation,
+        brought := pawl._moved_columns(placed, columns);
+        EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM %s r WHERE %s '
+            'ON CONFLICT DO NOTHING', placed.relation, pawl._columns('', brought), pawl._columns('r.', brought),
             pawl._rows_in_transit(placed), missing) USING move;
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._import_shared(uuid, text) IS 'internal: takes over the definitions of a move';
+COMMENT ON FUNCTION pawl._import_shared(uuid, text, jsonb) IS 'internal: takes over the definitions of a move';
 
 -- Where a definition has another id here, the rows of the namespace get this one.
 CREATE FUNCTION pawl._refer_to_shared(move uuid, kind text, namespace text) RETURNS void
@@ -113,24 +107,33 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._record_logs(uuid, text) IS 'internal: takes over what goes with the logs of a move';
 
--- Moves rows from pawl.transit into their tables.
-CREATE FUNCTION pawl._take_in(move uuid, kind text) RETURNS void
+-- Moves rows from pawl.transit into their tables. columns: that they left with.
+CREATE FUNCTION pawl._take_in(move uuid, kind text, columns jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     placed pawl.placed_table;
+    brought name[];
+    taken bigint;
+    wanted bigint;
 BEGIN
-    PERFORM pawl._record_logs(move, kind);
     FOR placed IN SELECT p.* FROM pawl._placed_tables(kind) p WHERE p.role <> 'shared'
         ORDER BY abs(p.ordinal), p.ordinal DESC LOOP
-        EXECUTE format('INSERT INTO %s SELECT r.* FROM %s r', placed.relation, pawl._rows_in_transit(placed))
-            USING move;
+        brought := pawl._moved_columns(placed, columns);
+        EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM %s r', placed.relation,
+            pawl._columns('', brought), pawl._columns('r.', brought), pawl._rows_in_transit(placed)) USING move;
+        GET DIAGNOSTICS taken = ROW_COUNT;
+        SELECT count(*) INTO wanted FROM pawl.transit x WHERE x.move = _take_in.move AND x.ordinal = placed.ordinal;
+        IF taken <> wanted THEN
+            PERFORM pawl.raise('XX001', format('table %s does not take all rows of the move', placed.relation),
+                format('It took %s of %s.', taken, wanted), 'look for triggers and rules of the table');
+        END IF;
     END LOOP;
     PERFORM pawl._note_moved(move, kind, 'arrived_at');
 END
 $function$;
-COMMENT ON FUNCTION pawl._take_in(uuid, text) IS 'internal: inserts the rows of a move';
+COMMENT ON FUNCTION pawl._take_in(uuid, text, jsonb) IS 'internal: inserts the rows of a move';
 
 CREATE FUNCTION pawl._require_counts(found_counts jsonb, expected jsonb, kind text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -207,7 +210,7 @@ BEGIN
             format('There: %s. Here: %s.', left(differing.there, 500), coalesce(left(differing.here, 500), 'nothing')),
             'create or update the extensions in both, and define the same versions of machines');
     END IF;
-    PERFORM pawl._import_shared(move, kind);
+    PERFORM pawl._import_shared(move, kind, '{}');
     DELETE FROM pawl.transit x WHERE x.move = prepare_arrival.move;
     PERFORM pawl._check_no_rows(move, kind, namespace);
 END
@@ -238,7 +241,7 @@ BEGIN
     SELECT coalesce(problem, format('"%s" in it is %s.', k.key, CASE WHEN departed ? k.key
                THEN 'of type ' || jsonb_typeof(departed -> k.key) ELSE 'missing' END)) INTO problem
       FROM (VALUES ('kind', 'string'), ('namespace', 'string'), ('database', 'string'), ('counts', 'object'),
-               ('receipt', 'string')) k(key, type)
+               ('receipt', 'string'), ('columns', 'object')) k(key, type)
      WHERE content IS NOT NULL AND jsonb_typeof(departed -> k.key) IS DISTINCT FROM k.type LIMIT 1;
     IF problem IS NOT NULL THEN
         PERFORM pawl.raise('XX001', format('the row of pawl.transit that says what left by move %s is damaged', move),
@@ -265,6 +268,7 @@ AS $function$
 DECLARE
     here text := (SELECT d.name FROM pawl.database d WHERE d.is_here);
     departed jsonb := pawl._departed(move);
+    columns jsonb := coalesce(departed -> 'columns', '{}');
     arrived pawl.arrival;
     problem record;
     table_name regclass;
@@ -292,9 +296,11 @@ BEGIN
     END IF;
     PERFORM pawl._require_counts(pawl._transit_counts(move, arrived.kind), arrived.counts, arrived.kind);
     PERFORM pawl._check_no_rows(move, arrived.kind, arrived.namespace);
-    PERFORM pawl._import_shared(move, arrived.kind);
-    PERFORM pawl._take_in(move, arrived.kind);
-    PERFORM pawl._require_counts(pawl._placed_counts(arrived.kind, arrived.namespace, move), arrived.counts,
+    PERFORM pawl._record_logs(move, arrived.kind);
+    PERFORM pawl._widen_transit(move, arrived.kind, columns);
+    PERFORM pawl._import_shared(move, arrived.kind, columns);
+    PERFORM pawl._take_in(move, arrived.kind, columns);
+    PERFORM pawl._require_counts(pawl._placed_counts(arrived.kind, arrived.namespace, move, columns), arrived.counts,
         arrived.kind);
     PERFORM pawl._refer_to_shared(move, arrived.kind, arrived.namespace);
     IF verify THEN
@@ -372,7 +378,8 @@ BEGIN
         PERFORM pawl.raise('55000', format('move %s is not one that can be cancelled', move), NULL,
             'select * from pawl.departure');
     END IF;
-    PERFORM pawl._take_in(move, moving.kind);
+    PERFORM pawl._widen_transit(move, moving.kind, coalesce(moving.columns, '{}'));
+    PERFORM pawl._take_in(move, moving.kind, coalesce(moving.columns, '{}'));
     DELETE FROM pawl.transit x WHERE x.move = return_departed.move;
     UPDATE pawl.placement p SET database = d.name, placed_at = clock_timestamp() FROM pawl.database d
      WHERE d.is_here AND p.kind = moving.kind AND p.namespace = moving.namespace;

@@ -8,9 +8,11 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT coalesce(jsonb_object_agg(s.what, s.value), '{}') FROM (
         SELECT 'columns of ' || p.relation AS what, string_agg(format('%s %s', a.attname,
-                   format_type(a.atttypid, a.atttypmod)), ', ' ORDER BY a.attnum) AS value
+                   format_type(a.atttypid, a.atttypmod)) || CASE WHEN a.attgenerated = '' THEN '' ELSE
+                   ' generated as ' || pg_get_expr(d.adbin, d.adrelid) END, ', ' ORDER BY a.attnum) AS value
           FROM pawl.placed_table p JOIN pg_attribute a ON a.attrelid = p.relation AND a.attnum > 0
                AND NOT a.attisdropped
+          LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
          WHERE p.kind = placed_shape.kind GROUP BY p.relation, p.ordinal
         UNION ALL
         SELECT format('machine "%s" version %s', m.machine, m.version),
@@ -201,6 +203,7 @@ SET jit = off
 AS $function$
 DECLARE
     moving pawl.departure;
+    columns jsonb;
     phases constant text[] := '{closed,leaving,left}';
 BEGIN
     PERFORM pawl._check_isolation('pawl.depart');
@@ -238,7 +241,16 @@ BEGIN
     IF array_position(phases, phase) <= array_position(phases, moving.phase) THEN
         RETURN moving;
     END IF;
+    IF moving.phase = 'closed' THEN
+        PERFORM pawl._check_returnable(kind, namespace);
+    ELSE
+        PERFORM pawl._require_columns(moving.columns, pawl._placed_columns(kind), true);
+    END IF;
     PERFORM pawl._leave(moving);
+    -- from now on the tables are locked, so that the columns stay
+    columns := pawl._placed_columns(kind);
+    PERFORM pawl._require_columns(moving.columns, columns, true);
+    moving.columns := columns;
     PERFORM pawl._note_moved(move, kind, 'departed_at');
     IF phase = 'left' THEN
         moving.counts := pawl._transit_counts(move, kind);
@@ -246,7 +258,8 @@ BEGIN
             SELECT move, 0, to_jsonb(moving) || jsonb_build_object('receipt', gen_random_uuid())
                 || pawl._records_of_logs(move, kind);
     END IF;
-    UPDATE pawl.departure d SET phase = depart.phase, counts = moving.counts WHERE d.move = depart.move
+    UPDATE pawl.departure d SET phase = depart.phase, counts = moving.counts,
+        columns = moving.columns WHERE d.move = depart.move
         RETURNING d.* INTO moving;
     RETURN moving;
 END
@@ -258,7 +271,8 @@ move: its id. kind: dag, bulk or saga. namespace: its name. database: where it m
 can still be reported; leaving: all rows are put into pawl.transit; left: those, too, that transactions have written
 which began before; the caller waits for these.
 Returns the row of pawl.departure.
-Errors: PW009 the namespace is not here; 55006 another move of it; 55000 the move has ended; 42704 no such database;
+Errors: PW009 the namespace is not here; 55006 another move of it; 55000 the move has ended, a table has changed since
+rows left it, or see pawl.prepare_departure; 42704 no such database;
 22023 unknown kind or phase; 25001 not READ COMMITTED. Privileges: pawl_restore.
 Example: SELECT pawl.depart(pawl.uuid_v7(), ''dag'', ''billing'', ''b'', ''closed'')';
 

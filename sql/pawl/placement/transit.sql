@@ -22,6 +22,7 @@ CREATE TABLE pawl.departure (
     database text COLLATE "C" NOT NULL,
     phase text COLLATE "C" NOT NULL DEFAULT 'closed' CHECK (phase = ANY ('{closed,leaving,left,returned,gone}')),
     counts jsonb,
+    columns jsonb,
     began_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
 );
 COMMENT ON TABLE pawl.departure IS 'namespaces that have moved, or are moving, from here to another database';
@@ -29,6 +30,7 @@ COMMENT ON COLUMN pawl.departure.phase IS
 'closed: new work is rejected; leaving: the rows are in pawl.transit, but for some that were being written; left: all '
 'are; returned: the move was cancelled; gone: the other database has them';
 COMMENT ON COLUMN pawl.departure.counts IS 'rows and a digest of them, by ordinal';
+COMMENT ON COLUMN pawl.departure.columns IS 'the name and columns of each table when the rows left, by ordinal';
 CREATE UNIQUE INDEX departure_open ON pawl.departure (kind, namespace) WHERE phase <> 'returned' AND phase <> 'gone';
 SELECT pg_catalog.pg_extension_config_dump('pawl.departure', '');
 
@@ -86,6 +88,15 @@ AS $function$
      ORDER BY 2
 $function$;
 COMMENT ON FUNCTION pawl._placed_tables(text) IS 'internal: the tables that have rows of a kind';
+
+CREATE FUNCTION pawl._rows_in_transit(placed pawl.placed_table) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT format('(SELECT (t.r).* FROM (SELECT x.content::%s AS r FROM pawl.transit x '
+        'WHERE x.move = $1 AND x.ordinal = %s OFFSET 0) t)', placed.relation, placed.ordinal)
+$function$;
+COMMENT ON FUNCTION pawl._rows_in_transit(pawl.placed_table) IS 'internal: the rows of a table in pawl.transit';
 
 -- Remembers the ids of a move: of tables with a key of one uuid. what: the column of pawl.moved_unit to set.
 CREATE FUNCTION pawl._note_moved(move uuid, kind text, what name) RETURNS void
@@ -172,8 +183,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._transit_counts(uuid, text) IS 'internal: what pawl.transit has of a move';
 
--- The namespace's rows in their tables, as pawl._transit_counts has them.
-CREATE FUNCTION pawl._placed_counts(kind text, namespace text, move uuid) RETURNS jsonb
+-- The namespace's rows in their tables, as pawl._transit_counts has them. columns: that they left with.
+CREATE FUNCTION pawl._placed_counts(kind text, namespace text, move uuid, columns jsonb DEFAULT '{}') RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET datestyle = 'ISO, YMD'
@@ -188,8 +199,8 @@ DECLARE
     counts jsonb := '{}';
 BEGIN
     FOR placed IN SELECT p.* FROM pawl._placed_tables(kind) p WHERE p.role <> 'shared' LOOP
-        EXECUTE format('SELECT %s FROM %s r WHERE %s', pawl._digest('r::text'), placed.relation,
-            pawl._placed_condition(kind, placed, false)) INTO counted USING move, namespace;
+        EXECUTE format('SELECT %s FROM %s r WHERE %s', pawl._digest(pawl._moved_text(placed, columns)),
+            placed.relation, pawl._placed_condition(kind, placed, false)) INTO counted USING move, namespace;
         IF counted ->> 'rows' <> '0' THEN
             counts := counts || jsonb_build_object(placed.ordinal, counted);
         END IF;
@@ -197,4 +208,4 @@ BEGIN
     RETURN counts;
 END
 $function$;
-COMMENT ON FUNCTION pawl._placed_counts(text, text, uuid) IS 'internal: what the tables have of a namespace';
+COMMENT ON FUNCTION pawl._placed_counts(text, text, uuid, jsonb) IS 'internal: what the tables have of a namespace';
