@@ -32,7 +32,7 @@ void hold(LibpqSession& home) {
 }  // namespace
 
 Members::Members(const ConnectionSettings& member, Say say)
-    : member_(member), say_(std::move(say)), home_(member_session(home_of(member))) {}
+    : member_(member), say_(std::move(say)), home_(member_session(home_of(member, say_), say_)) {}
 
 // Every database but the home.
 std::vector<Members::Member> Members::others() {
@@ -44,7 +44,7 @@ std::vector<Members::Member> Members::others() {
 }
 
 LibpqSession Members::session_of(const Member& member) {
-    return member_session(with_target(member_, member.connection));
+    return member_session(with_target(member_, member.connection), say_);
 }
 
 void Members::copy_to(LibpqSession& session) {

@@ -10,7 +10,7 @@ namespace pawl::cli {
 
 std::function<void(const std::string&)> say_to(const Program& program) {
     return [&program](const std::string& line) {
-        if (!program.output.json) std::cout << line << std::endl;
+        if (!program.output.json) std::cout << without_controls(line) << std::endl;
     };
 }
 

@@ -36,7 +36,7 @@ std::string literal(const std::string& text) {
 }  // namespace
 
 Mover::Mover(const ConnectionSettings& member, Say say)
-    : member_(member), say_(std::move(say)), home_(member_session(home_of(member))) {}
+    : member_(member), say_(std::move(say)), home_(member_session(home_of(member, say_), say_)) {}
 
 ConnectionSettings Mover::settings_of(const std::string& database) {
     const auto found = home_.run("SELECT d.connection FROM pawl.database d WHERE d.name = $1", {database});
@@ -44,12 +44,12 @@ ConnectionSettings Mover::settings_of(const std::string& database) {
 }
 
 LibpqSession& Mover::source() {
-    if (!source_) source_ = std::make_unique<LibpqSession>(member_session(settings_of(source_name_)));
+    if (!source_) source_ = std::make_unique<LibpqSession>(member_session(settings_of(source_name_), say_));
     return *source_;
 }
 
 LibpqSession& Mover::target() {
-    if (!target_) target_ = std::make_unique<LibpqSession>(member_session(settings_of(target_name_)));
+    if (!target_) target_ = std::make_unique<LibpqSession>(member_session(settings_of(target_name_), say_));
     return *target_;
 }
 
@@ -184,7 +184,7 @@ void Mover::tell_others() {
         {source_name_, target_name_});
     for (int i = 0; i < PQntuples(others.get()); ++i) {
         try {
-            LibpqSession other = member_session(with_target(member_, value_of(others.get(), i, 0)));
+            LibpqSession other = member_session(with_target(member_, value_of(others.get(), i, 0)), say_);
             other.run("INSERT INTO pawl.database (name, connection) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING",
                       {target_name_, value_of(there.get(), 0, 0)});
             other.run(

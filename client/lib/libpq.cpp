@@ -105,6 +105,10 @@ std::string LibpqSession::server_encoding() const {
     return name ? name : "UTF8";
 }
 
+int LibpqSession::backend_pid() const noexcept {
+    return PQbackendPID(connection_.get());
+}
+
 void LibpqSession::begin_copy(const std::string& statement) {
     run(statement);
 }

@@ -53,6 +53,7 @@ public:
     Result run(const std::string& statement, const std::vector<Parameter>& parameters = {});
 
     std::string server_encoding() const;
+    int backend_pid() const noexcept;  // as the login named it
 
     // COPY ... FROM STDIN: begin, any number of put, end.
     void begin_copy(const std::string& statement);

@@ -128,6 +128,32 @@ is(end_program($change), 0, 'it ends when that is committed') or diag($change->{
 is(one($node, "select database from pawl.where_is('dag', 'unseen')", $_), 'a', "$_ knows that the namespace has stayed")
   for values %database;
 is(scalar(sqlstate_of($node, start('unseen'), 'b')), 'PW009', 'and the new place rejects it');
+# Locks of other transactions: these are named, and no limit of time ends the wait.
+$node->safe_psql('template1', "alter database $database{$_} set lock_timeout = '1 s'") for qw(a b);
+$move = begin_program($node, qw(pawl databases default a));
+is(end_program($move), 0, 'the default place changes back') or diag($move->{err});
+define_in('postgres', 'locked');
+$node->safe_psql('postgres', start('locked'));
+my $locker = $node->background_psql('postgres');
+my $pid = $locker->query_safe('begin; select pg_backend_pid()');
+$locker->query_safe("select from pawl_dag.tasks where namespace = 'locked' for update");
+$move = begin_program($node, qw(pawl move locked b --drain), '0 s');
+says($move, qr/waiting for a lock: process $pid \(.*\), whose transaction began at \d{4}-/,
+	'a session that has locked a row is named');
+$node->safe_psql('b', "begin; lock table pawl_dag.steps in share mode; prepare transaction e'\\x1b]0;locker\\x07'");
+$locker->query_safe('commit');
+says($move, qr/waiting for a lock: prepared transaction \d+ "\\x1b\]0;locker\\x07"$/m,
+	'and a prepared transaction where the rows arrive, without its control characters');
+$node->safe_psql('b', "rollback prepared e'\\x1b]0;locker\\x07'");
+is(end_program($move), 0, 'the move ends when it can') or diag($move->{err});
+is(tasks('locked'), '0 1', 'with its rows');
+$node->safe_psql('postgres', "select pawl_move.request('dag', 'locked', 'a')");
+$pid = $locker->query_safe('begin; lock table pawl.arrival in exclusive mode; select pg_backend_pid()');
+my $cancel = begin_program($node, qw(pawl move locked --cancel));
+says($cancel, qr/waiting for a lock: process $pid /, 'a cancel says what it waits for, too');
+$locker->query_safe('commit');
+is(end_program($cancel), 0, 'and ends then') or diag($cancel->{err});
+$node->safe_psql('template1', "alter database $database{$_} reset all") for qw(a b);
 sound($node, "in the end: $_", $database{$_}) for sort keys %database;
 
 done_testing();
