@@ -33,6 +33,13 @@ std::string literal(const std::string& text) {
     return quoted + "'";
 }
 
+// A word of a command line.
+std::string in_shell(const std::string& word) {
+    std::string quoted = "'";
+    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return quoted + "'";
+}
+
 }  // namespace
 
 Mover::Mover(const ConnectionSettings& member, Say say)
@@ -96,6 +103,12 @@ void Mover::move(const MoveRequest& request) {
     if (state_ == "placed") finish();
 }
 
+// The rejection is recorded where the namespace would arrive, and the cancel was interrupted before its end.
+void Mover::reject_cancelled() const {
+    throw Error("55000", "the move is being cancelled\nHINT:  pawl move --cancel --pack " + in_shell(kind_) + " -- " +
+                             in_shell(name_space_));
+}
+
 // Everything that can stand in the way, before anything is stopped.
 void Mover::prepare() {
     const auto known = home_.run("SELECT d.name, d.connection FROM pawl.database d WHERE d.name = $1", {target_name_});
@@ -104,7 +117,8 @@ void Mover::prepare() {
     source().run("SELECT pawl.prepare_departure($1, $2)", {kind_, name_space_});
     const auto shape = source().run("SELECT pawl.placed_shape($1)", {kind_});
     target().run("BEGIN");
-    const auto arrived = target().run("SELECT FROM pawl.arrival a WHERE a.move = $1", {move_});
+    const auto arrived = target().run("SELECT a.outcome FROM pawl.arrival a WHERE a.move = $1", {move_});
+    if (PQntuples(arrived.get()) != 0 && std::string(value_of(arrived.get(), 0, 0)) != "arrived") reject_cancelled();
     if (PQntuples(arrived.get()) == 0) {
         target().begin_copy("COPY pawl.transit (move, ordinal, content) FROM STDIN");
         source().copy_out("COPY (SELECT " + literal(move_) + ", s.ordinal, s.content FROM pawl.shared_rows(" +
@@ -159,8 +173,7 @@ void Mover::arrive() {
     }
     const std::string outcome = value_of(arrived.get(), 0, 0);
     target().run("COMMIT");
-    if (outcome != "arrived")
-        throw Error("55000", "the move is being cancelled\nHINT:  pawl move " + name_space_ + " --cancel");
+    if (outcome != "arrived") reject_cancelled();
     const auto recorded = target().run("SELECT a.receipt FROM pawl.arrival a WHERE a.move = $1", {move_});
     receipt_ = value_of(recorded.get(), 0, 0);
     home_.run("UPDATE pawl_move.moves SET state = 'arrived', receipt = $2 WHERE move = $1", {move_, receipt_});

@@ -40,6 +40,7 @@ private:
     void finish();
     void tell_others();
     void return_rows();
+    [[noreturn]] void reject_cancelled() const;
 
     ConnectionSettings member_;
     Say say_;

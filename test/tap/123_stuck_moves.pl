@@ -171,4 +171,18 @@ goes('when it has its name again the rows return', qw(move acme --cancel --pack 
 alter('alter table orders rename status to state', 'b');
 is(rows_in('orders'), '3 0 0', 'all of them');
 
+# A cancel that was interrupted between the two databases: nothing is closed again, and the hint works as it is.
+goes('the namespace goes to another database', qw(move acme b), @shop);
+is_rejected('the next move is not possible', qr/databases differ/, qw(move acme c), @shop);
+my $open_move = one($node, "select move from pawl_move.moves where state = 'requested'");
+$node->safe_psql('c', "select pawl.reject_arrival('$open_move', 'shop', 'acme')");
+my ($status, $said) = pawl(qw(move acme c), @shop);
+is($status, 3, 'a move that is being cancelled does not go on') or diag($said);
+like($said, qr/the move is being cancelled/, 'the error says so');
+accepted($node, "insert into orders values (9, 'acme')", 'the namespace accepts new work as before', 'b');
+my ($hint) = $said =~ /HINT:  (pawl move .*)/;
+is_deeply([ split ' ', $hint ], [qw(pawl move --cancel --pack 'shop' -- 'acme')], 'the hint names the kind, too');
+goes('so the cancel is ended', qw(move --cancel --pack shop -- acme));
+is(rows_in('orders'), '0 4 0', 'and the rows are where they were');
+
 done_testing();
