@@ -129,7 +129,7 @@ def code_lines(path):
     return sum(1 for line in text.splitlines() if line.strip() and not line.strip().startswith(('#', '//')))
 
 
-CLIENTS = {'client/python/pawl': 950, 'client/typescript/src': 1000}
+CLIENTS = {'client/python/pawl': 1000, 'client/typescript/src': 1000}
 CLIENT_LINES = {folder: sum(code_lines(path) for path in (TOP / folder).iterdir() if path.suffix in ('.py', '.ts'))
                 for folder in CLIENTS}
 lengths = {name: len(text.splitlines()) for name, text in sources.items()}

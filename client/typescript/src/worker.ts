@@ -64,8 +64,7 @@ export class Worker {
         const onMessage = guarded(settings.onMessage ?? ((text: string) => console.error(`pawl: ${text}`)));
         this.settings = {
             connection: {}, source: new Steps(), placed: false, concurrency, batch: 2 * concurrency, lease: 60_000,
-            grace: 30_000, shortestPoll: 5, longestPoll: 1000, wake: true, pooler: 'none',
-            ...settings, onMessage,
+            grace: 30_000, shortestPoll: 5, longestPoll: 1000, wake: true, pooler: 'none', ...settings, onMessage,
             onDropped: guarded(settings.onDropped ?? ((job) => onMessage(`dropped the result of ${job.key}`)),
                 (why) => onMessage(`onDropped failed: ${why}`)),
         };
@@ -210,9 +209,8 @@ export class Worker {
         if (!lost && !(error instanceof PawlError && isTransient(error.sqlstate))) throw error;
         const known = this.client ? 'connection lost' : 'cannot connect, will retry';
         this.settings.onMessage(`${lost ? known : 'temporary error, will retry'}: ${error.message}`);
-        if (!lost) return;
-        void this.client?.end().catch(() => undefined);
-        this.client = null;
+        if (lost) void this.client?.end().catch(() => undefined);
+        if (lost) this.client = null;
     }
 
     private async turn(client: pg.Client): Promise<boolean> {
