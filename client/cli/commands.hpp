@@ -10,6 +10,7 @@
 #include "command_line.hpp"
 #include "output.hpp"
 #include "problems.hpp"
+#include "terminal_text.hpp"
 
 namespace pawl::cli {
 

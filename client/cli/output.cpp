@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "json_text.hpp"
-#include "problems.hpp"
+#include "terminal_text.hpp"
 
 namespace pawl::cli {
 namespace {

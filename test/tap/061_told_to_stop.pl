@@ -35,8 +35,8 @@ is(failures(), 0, 'and no failure was reported');
 is(end_program($worker, 'TERM'), 0, 'the worker ends');
 like($worker->{out}, qr/, 0 failed,/, 'and has counted none');
 
-# The leases are extended, but the worker does not get the answer: it stops, finds the work that it still owns, and begins
-# it anew. They are long enough not to expire on a slow machine.
+# The leases are extended, but the worker does not get the answer: it stops, finds the work that it still owns, and
+# begins it anew. They are long enough not to expire on a slow machine.
 define_template($node, qq({"name": "long", "identity_strategy": "always_unique", "steps": [
 	{"name": "only", "handler": "sleep", "handler_options": {"seconds": 4}, $retry}]}));
 $worker = begin_worker('default', 4, 1, 2_700, 8);

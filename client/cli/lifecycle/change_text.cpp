@@ -1,7 +1,7 @@
 // May throw. See change_text.hpp.
 #include "lifecycle/change_text.hpp"
 
-#include "problems.hpp"
+#include "terminal_text.hpp"
 
 namespace pawl::cli {
 namespace {

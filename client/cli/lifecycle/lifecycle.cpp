@@ -9,7 +9,7 @@
 #include <iterator>
 
 #include "lifecycle/front_matter.hpp"
-#include "problems.hpp"
+#include "terminal_text.hpp"
 #include "utf8.hpp"
 
 namespace pawl::cli {

@@ -1,7 +1,7 @@
 // Pure C++; throws only bad_alloc. See migration.hpp.
 #include "lifecycle/migration.hpp"
 
-#include "problems.hpp"
+#include "terminal_text.hpp"
 
 namespace pawl::cli {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "lifecycle/change_text.hpp"
 #include "lifecycle/plan.hpp"
-#include "problems.hpp"
+#include "terminal_text.hpp"
 
 namespace pawl::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include "lifecycle/migration.hpp"
 #include "lifecycle/pull.hpp"
 #include "lifecycle/sql_text.hpp"
-#include "problems.hpp"
+#include "terminal_text.hpp"
 
 namespace pawl::cli {
 namespace {
