@@ -240,7 +240,8 @@ sub carry
 		}
 		if ($from eq 'server' && $pair->{doomed})
 		{
-			return $self->accident($pair) if $type eq 'Z';
+			# COPY FROM STDIN is answered by a G, and then the server waits
+			return $self->accident($pair) if $type =~ /^[ZG]$/;
 			next;
 		}
 		if ($from eq 'server' && $pair->{kind})
