@@ -21,10 +21,10 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_api.list_bulks(jsonb) IS
 'Route: bulk operations, newest first.
-q: status (several by comma), operationName, createdBy, fromDate, toDate, limit (rows in the answer, 1 to 500),
-cursor (next of the answer before). Returns the answer as JSON.
-Errors: 22023 an invalid limit or cursor; 0A000 pawl_bulk is not installed. Privileges: pawl_admin, pawl_operator,
-pawl_worker, pawl_reader; with the rights of the role on the tables.
+q: status (several by comma), operationName, createdBy, fromDate, toDate, limit (rows in the answer, 1 to 500), cursor
+(next of the answer before). Returns the answer as JSON.
+Errors: 22023 an invalid limit or cursor, or an unknown status; 0A000 pawl_bulk is not installed. Privileges:
+pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
 Example: SELECT pawl_api.list_bulks(''{"status": "Running", "limit": "20"}'')';
 
 CREATE FUNCTION pawl_api.bulk_status(q jsonb) RETURNS jsonb
@@ -173,7 +173,7 @@ DECLARE
     enough constant timestamptz := pawl_api._look_until();
     searched constant text := pawl_api._search(f);
     step constant integer := CASE WHEN searched IS NULL THEN 5000 ELSE 200 END;
-    states text[] := string_to_array(f ->> 'state', ',');
+    states constant text[] := pawl_api._states(f, 'state', 'pawl_bulk.row');
 BEGIN
     numbers := '{}';
     LOOP
@@ -217,11 +217,11 @@ $function$;
 COMMENT ON FUNCTION pawl_api.bulk_rows(jsonb) IS
 'Route: rows with their states and records; the filters look at rows for 100 ms for each page (setting
 pawl_api.look_for_ms), so a page can be short or empty and still have a next one.
-q: id (of the operation), rowId, state, stepName, search (a text of the row''s data, id or error, in any case),
-limit (rows in the answer, 1 to 500), cursor (next of the answer before). Returns the answer as JSON.
-Errors: P0002 no such operation; 22023 id is not a uuid; 22023 an invalid limit or cursor; 0A000 pawl_bulk is not
-installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the
-tables.
+q: id (of the operation), rowId, state, stepName, search (a text of the row''s data, id or error, in any case), limit
+(rows in the answer, 1 to 500), cursor (next of the answer before). Returns the answer as JSON.
+Errors: P0002 no such operation; 22023 id is not a uuid; 22023 an invalid limit or cursor, or an unknown state; 0A000
+pawl_bulk is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the
+role on the tables.
 Example: SELECT pawl_api.bulk_rows(''{"id": "01890000-0000-7000-8000-000000000001", "state": "Failed"}'')';
 
 CREATE FUNCTION pawl_api.bulk_row(q jsonb) RETURNS jsonb

@@ -176,7 +176,7 @@ AS $function$
 BEGIN
     PERFORM pawl_api._need_one('operation', pawl_api._uuid(q, 'id'));
     RETURN pawl_bulk.export_command(pawl_api._uuid(q, 'id'), coalesce(q ->> 'mode', 'report'),
-        coalesce(q ->> 'format', 'csv'), string_to_array(q ->> 'state', ','),
+        coalesce(q ->> 'format', 'csv'), pawl_api._states(q, 'state', 'pawl_bulk.row'),
         string_to_array(q ->> 'errorType', ','), string_to_array(q ->> 'stepName', ','));
 END
 $function$;

@@ -37,26 +37,38 @@ $function$;
 COMMENT ON FUNCTION pawl_api._task_has(record, text) IS
 'internal: whether the context or error of a task, or a result or error of its steps, has a text';
 
--- The states that a filter names, several by comma; null: none. Any version of the machine may have them.
+-- The values that a filter names, several by comma; null: none.
+CREATE FUNCTION pawl_api._known(f jsonb, parameter text, known text[]) RETURNS text[]
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    named text[] := string_to_array(f ->> parameter, ',');
+    unknown text := (SELECT x FROM unnest(named) x WHERE x <> ALL (known) LIMIT 1);
+BEGIN
+    IF unknown IS NOT NULL THEN
+        PERFORM pawl.raise('22023', format('unknown %s "%s"', parameter, unknown), NULL,
+            format('Known: %s', array_to_string(known, ', ')));
+    END IF;
+    RETURN named;
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._known(jsonb, text, text[]) IS
+'internal: what a filter names, by comma; 22023: one that is not known';
+
+-- Any version of the machine may have them.
 CREATE FUNCTION pawl_api._states(f jsonb, parameter text, machine text) RETURNS text[]
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-DECLARE
-    states text[] := string_to_array(f ->> parameter, ',');
-    unknown text := (SELECT x FROM unnest(states) x WHERE NOT EXISTS (SELECT FROM pawl.machine_state s
-        WHERE s.machine = _states.machine AND s.kind = 'state' AND s.state = x) LIMIT 1);
 BEGIN
-    IF unknown IS NOT NULL THEN
-        PERFORM pawl.raise('22023', format('unknown state "%s" in %s', unknown, parameter), NULL,
-            (SELECT 'States: ' || string_agg(s.state, ', ' ORDER BY s.ordinal) FROM pawl.states(machine) s
-              WHERE s.kind = 'state'));
-    END IF;
-    RETURN states;
+    RETURN CASE WHEN f ? parameter THEN pawl_api._known(f, parameter,
+        ARRAY(SELECT s.state FROM pawl.machine_state s WHERE s.machine = _states.machine AND s.kind = 'state'
+               GROUP BY s.state ORDER BY max(s.version) DESC, min(s.ordinal))) END;
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._states(jsonb, text, text) IS
-'internal: the states that a filter names; 22023: the machine has no such state';
+'internal: the states that a filter names; 22023: no version of the machine has one of them';
 
 CREATE FUNCTION pawl_api._find_tasks(f jsonb, before uuid, page integer, enough timestamptz, OUT ids uuid[],
     OUT looked_until uuid)
@@ -110,7 +122,7 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    RETURN (f ->> 'status' IS NULL OR d.resolution_status = f ->> 'status')
+    RETURN (f ->> 'status' IS NULL OR d.resolution_status = ANY (string_to_array(f ->> 'status', ',')))
         AND (f ->> 'reason' IS NULL OR d.reason = f ->> 'reason')
         AND (f ->> 'entered_before' IS NULL OR d.dlq_timestamp < (f ->> 'entered_before')::timestamptz)
         AND (searched IS NULL OR pawl_api._has_text(searched, d.task_snapshot::text, d.resolution_notes));
@@ -118,6 +130,18 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_api._letter_matches(record, jsonb, text) IS
 'internal: whether a filter matches a dead letter; a text is searched in the snapshot of its task and in the notes';
+
+CREATE FUNCTION pawl_api._check_letters(f jsonb) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM pawl_api._need('pawl_dag');
+    PERFORM pawl_api._known(f, 'status', '{pending,manually_resolved,permanently_failed,cancelled}');
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._check_letters(jsonb) IS
+'internal: rejects a filter of dead letters with an unknown status (22023)';
 
 -- Pending ones by the task, because the index on these is on it.
 CREATE FUNCTION pawl_api._find_letters(f jsonb, before uuid, page integer, enough timestamptz, OUT ids uuid[],
@@ -132,7 +156,7 @@ DECLARE
     searched constant text := pawl_api._search(f);
     step constant integer := CASE WHEN searched IS NULL THEN 2000 ELSE 50 END;
 BEGIN
-    PERFORM pawl_api._need('pawl_dag');
+    PERFORM pawl_api._check_letters(f);
     ids := '{}';
     LOOP
         ids := ids || ARRAY(SELECT d.task_uuid
@@ -157,9 +181,10 @@ SET enable_seqscan = off
 SET jit = off
 AS $function$
 DECLARE
-    states text[] := string_to_array(f ->> 'status', ',');
+    states text[];
 BEGIN
     PERFORM pawl_api._need('pawl_bulk');
+    states := pawl_api._states(f, 'status', 'pawl_bulk.operation');
     ids := ARRAY(SELECT o.operation FROM pawl_bulk.operations o
          WHERE o.operation < before AND (states IS NULL OR o.status = ANY (states))
            AND (f ->> 'operationName' IS NULL OR o.definition = f ->> 'operationName')

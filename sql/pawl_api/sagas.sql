@@ -53,8 +53,8 @@ COMMENT ON FUNCTION pawl_api.list_flows(jsonb) IS
 'Route: flows, newest first; filters look at flows for 100 ms for each page.
 q: state (several by comma), name, limit (rows in the answer, 1 to 500), cursor (next of the answer before). Returns
 the answer as JSON.
-Errors: 22023 an invalid limit or cursor; 0A000 pawl_saga is not installed. Privileges: pawl_admin, pawl_operator,
-pawl_worker, pawl_reader; with the rights of the role on the tables.
+Errors: 22023 an invalid limit or cursor, or an unknown state; 0A000 pawl_saga is not installed. Privileges:
+pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
 Example: SELECT pawl_api.list_flows(''{"state": "RUNNING"}'')';
 
 CREATE FUNCTION pawl_api.get_flow(q jsonb) RETURNS jsonb
@@ -208,10 +208,9 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_api.list_jobs(jsonb) IS
 'Route: jobs, newest first.
-q: state, board, limit (rows in the answer, 1 to 500), cursor (next of the answer before). Returns the answer as
-JSON.
-Errors: 22023 an invalid limit or cursor; 0A000 pawl_saga is not installed. Privileges: pawl_admin, pawl_operator,
-pawl_worker, pawl_reader; with the rights of the role on the tables.
+q: state, board, limit (rows in the answer, 1 to 500), cursor (next of the answer before). Returns the answer as JSON.
+Errors: 22023 an invalid limit or cursor, or an unknown state; 0A000 pawl_saga is not installed. Privileges:
+pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
 Example: SELECT pawl_api.list_jobs(''{"board": "default"}'')';
 
 CREATE FUNCTION pawl_api.get_job(q jsonb) RETURNS jsonb

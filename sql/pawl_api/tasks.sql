@@ -54,10 +54,10 @@ COMMENT ON FUNCTION pawl_api.list_tasks(jsonb) IS
 'Route: tasks, newest first; filters other than identity_key look at tasks for 100 ms for each page (setting
 pawl_api.look_for_ms), so a page can be short or empty and still have a next one.
 q: state (several by comma), name, namespace, identity_key, created_after, created_before, search (a text of the
-context or error of the task, or of a result or error of its steps, in any case), limit (rows in the answer, 1 to
-500), cursor (next of the answer before). Returns the answer as JSON.
-Errors: 22023 an invalid limit, cursor or search; 0A000 pawl_dag is not installed. Privileges: pawl_admin,
-pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+context or error of the task, or of a result or error of its steps, in any case), limit (rows in the answer, 1 to 500),
+cursor (next of the answer before). Returns the answer as JSON.
+Errors: 22023 an invalid limit, cursor or search, or an unknown state; 0A000 pawl_dag is not installed. Privileges:
+pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
 Example: SELECT pawl_api.list_tasks(''{"state": "error", "limit": "20"}'')';
 
 -- As json, which is its own text: jsonb is taken apart and written again at each level.

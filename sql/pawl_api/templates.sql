@@ -100,7 +100,7 @@ DECLARE
     more jsonb;
     looked_until text[];
 BEGIN
-    PERFORM pawl_api._need('pawl_dag');
+    PERFORM pawl_api._check_letters(q);
     LOOP
         SELECT jsonb_agg(pawl_api._letter(f) ORDER BY f.dlq_timestamp DESC, f.entry_uuid DESC) INTO more
           FROM (SELECT d.* FROM (SELECT x.* FROM pawl_dag.dlq x
@@ -121,11 +121,12 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_api.list_dlq(jsonb) IS
 'Route: dead letters, newest first; filters look at them for 100 ms for each page (setting pawl_api.look_for_ms).
-q: status (pending, manually_resolved, permanently_failed or cancelled), reason, search (a text of the task''s
-snapshot or of the notes), entered_before, limit (rows in the answer, 1 to 500), cursor (next of the answer before).
+q: status (pending, manually_resolved, permanently_failed, cancelled, several by comma), reason, search (a text of the
+task''s snapshot or of the notes), entered_before, limit (rows in the answer, 1 to 500), cursor (next of the answer
+before).
 Returns the answer as JSON.
-Errors: 22023 an invalid limit or cursor; 0A000 pawl_dag is not installed. Privileges: pawl_admin, pawl_operator,
-pawl_worker, pawl_reader; with the rights of the role on the tables.
+Errors: 22023 an invalid limit or cursor, or an unknown status; 0A000 pawl_dag is not installed. Privileges:
+pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
 Example: SELECT pawl_api.list_dlq(''{"status": "pending"}'')';
 
 CREATE FUNCTION pawl_api.get_dlq(q jsonb) RETURNS jsonb

@@ -27,10 +27,16 @@ exception when others then
     get stacked diagnostics hint = pg_exception_hint;
     return concat_ws(' | ', sqlstate, sqlerrm, left(hint, 24));
 end $$;
-select is(rejection_of(format('select pawl_api.%s(''{"state": "%s,pendin"}'')', v.route, v.known)),
-    '22023 | unknown state "pendin" in state | ' || v.states, v.route || ' rejects an unknown state')
-  from (values ('list_tasks', 'pending', 'States: pending, initial'), ('list_flows', 'SUCCESS',
-    'States: PENDING, RUNNING'), ('list_jobs', 'CLAIMED', 'States: UNCLAIMED, CLAIM')) v(route, known, states);
+select is(rejection_of(format('select pawl_api.%s(''{"%s": "%s,pendin"}'')', v.route, v.parameter, v.known)),
+    format('22023 | unknown %s "pendin" | Known: %s', v.parameter, v.states),
+    v.route || ' rejects an unknown ' || v.parameter)
+  from (values ('list_tasks', 'state', 'pending', 'pending, initiali'),
+    ('list_flows', 'state', 'SUCCESS', 'PENDING, RUNNING,'), ('list_jobs', 'state', 'CLAIMED', 'UNCLAIMED, CLAIME'),
+    ('list_bulks', 'status', 'Running', 'Pending, Validati'), ('list_dlq', 'status', 'cancelled', 'pending, manually')
+  ) v(route, parameter, known, states);
+select is(rejection_of(format('select pawl_api.act_on_tasks(''{}'', ''%s'')', jsonb_build_object('action', 'cancel',
+    'filter', jsonb_build_object('state', 'pendin')))), '22023 | unknown state "pendin" | Known: pending, initiali',
+    'and so do actions');
 
 -- All pages of a list; how many there were.
 create function all_of(route text, q jsonb, out items jsonb, out pages integer) language plpgsql as $$

@@ -10,7 +10,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $rows = 8000;
-my $barrier = 1500;    # rows that no writer takes, a multiple of this, stop a validation when they are locked
+my $barrier = 1200;    # rows that no writer takes, a multiple of this, stop a validation when they are locked
 my $node = new_cluster('main', conf => "fsync = off\n");
 my $dir = PostgreSQL::Test::Utils::tempdir;
 $node->safe_psql('postgres', <<"SQL");
@@ -131,7 +131,9 @@ for my $table ('plain', 'parted')
 		stop_writers($writers);
 		$writers = writers($table);
 	}
-	# two sessions at once, beside the writers
+	# two sessions at once, beside the writers; neither ends before the dump
+	my $locker = $node->background_psql('postgres');
+	$locker->query("begin; select from $table where id = $stop + $barrier for update");
 	my ($one, $other) = map { (validating($table))[0] } 1 .. 2;
 
 	if ($table eq 'plain')
@@ -149,6 +151,7 @@ for my $table ('plain', 'parted')
 		$node->safe_psql('copy', "call pawl.validate_all('plain')");
 		$sound->('plain', 'restored', 'copy');
 	}
+	$locker->quit;
 	$_->query('select 1') for $one, $other;
 	is(one($node, "select validated from pawl.binding where relation = '$table'::regclass"), 't',
 		"$table: two sessions end it");
