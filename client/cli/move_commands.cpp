@@ -41,13 +41,13 @@ void add_move(Program& program) {
     command->add_option("target", request->database, "the name of the database");
     command->add_option("--pack", request->kind, "dag (default), bulk, saga, or a kind that you have declared");
     command->add_option("--drain", request->drain,
-                        "how long claimed work may be reported before it moves, default 30 s");
+                        "how long claimed work may be reported before it moves, default 30 s, or as before");
     command->add_flag("--no-verify", *only_counts, "compare counts and digests, but do not run pawl.verify");
     command->add_flag("--cancel", *cancels, "cancel it, if the namespace has not arrived");
     program.run_alone(command, [&program, request, cancels, only_counts] {
         if (*cancels == !request->database.empty())
             usage_error("target", *cancels ? "--cancel takes none" : "which database?");
-        request->verify = !*only_counts;
+        if (*only_counts) request->verify = "false";
         program.check_target();
         Mover mover(program.connection, say_to(program));
         if (*cancels)

@@ -85,9 +85,11 @@ void Mover::hold() {
 
 void Mover::move(const MoveRequest& request) {
     const auto state_now = [this] { take(home_.run(moves_of("pawl_move.moves m WHERE m.move = $1"), {move_})); };
-    take(home_.run(
-        moves_of("pawl_move.request($1, $2, $3, $4, $5) m"),
-        {request.kind, request.name_space, request.database, request.drain, request.verify ? "true" : "false"}));
+    home_.run("BEGIN");
+    take(home_.run(moves_of("pawl_move.request($1, $2, $3, $4, $5) m"),
+                   {request.kind, request.name_space, request.database, request.drain, request.verify}));
+    if (state_ == "requested") require_rights();
+    home_.run("COMMIT");
     hold();
     state_now();  // the process that held it may have gone on meanwhile
     if (state_ == "cancelled") throw Error("55000", "the move was cancelled meanwhile");
@@ -103,17 +105,37 @@ void Mover::move(const MoveRequest& request) {
     if (state_ == "placed") finish();
 }
 
+// What they lack would be found out when the namespace is closed, or its rows are away.
+void Mover::require_rights() {
+    for (const auto& [session, name] : {std::pair{&source(), &source_name_}, {&target(), &target_name_}}) {
+        const auto lacking = session->run(
+            "SELECT coalesce(string_agg(f.role, ', '), ''), current_user FROM (VALUES ('pawl_admin', "
+            "'pawl.placed_shape(text)'), ('pawl_restore', 'pawl.arrive(uuid, boolean)')) f(role, function) "
+            "WHERE NOT has_function_privilege(f.function, 'EXECUTE')");
+        const std::string roles = value_of(lacking.get(), 0, 0), user = value_of(lacking.get(), 0, 1);
+        if (!roles.empty())
+            throw Error("42501", "permission denied to move namespaces from or to database \"" + *name +
+                                     "\"\nDETAIL:  Role " + user + " lacks rights of " + roles +
+                                     " there.\nHINT:  GRANT " + roles + " TO " + user);
+    }
+}
+
 // The rejection is recorded where the namespace would arrive, and the cancel was interrupted before its end.
 void Mover::reject_cancelled() const {
     throw Error("55000", "the move is being cancelled\nHINT:  pawl move --cancel --pack " + in_shell(kind_) + " -- " +
                              in_shell(name_space_));
 }
 
+// Members that were added later are known to the home alone.
+void Mover::introduce_target() {
+    const auto known = home_.run("SELECT d.connection FROM pawl.database d WHERE d.name = $1", {target_name_});
+    source().run("INSERT INTO pawl.database (name, connection) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING",
+                 {target_name_, value_of(known.get(), 0, 0)});
+}
+
 // Everything that can stand in the way, before anything is stopped.
 void Mover::prepare() {
-    const auto known = home_.run("SELECT d.name, d.connection FROM pawl.database d WHERE d.name = $1", {target_name_});
-    source().run("INSERT INTO pawl.database (name, connection) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING",
-                 {value_of(known.get(), 0, 0), value_of(known.get(), 0, 1)});
+    introduce_target();
     source().run("SELECT pawl.prepare_departure($1, $2)", {kind_, name_space_});
     const auto shape = source().run("SELECT pawl.placed_shape($1)", {kind_});
     target().run("BEGIN");
@@ -125,8 +147,8 @@ void Mover::prepare() {
                               literal(kind_) + ", " + literal(name_space_) + ") s) TO STDOUT",
                           [this](std::string_view line) { target().put(line); });
         target().end_copy();
-        target().run("SELECT pawl.prepare_arrival($1, $2, $3, $4)",
-                     {move_, kind_, name_space_, value_of(shape.get(), 0, 0)});
+        target().run("SELECT pawl.prepare_arrival($1, $2, $3, $4, $5)",
+                     {move_, kind_, name_space_, value_of(shape.get(), 0, 0), verify_ ? "true" : "false"});
     }
     target().run("COMMIT");
 }
@@ -216,6 +238,7 @@ void Mover::tell_others() {
 void Mover::return_rows() {
     const auto known = source().run("SELECT FROM pawl.departure d WHERE d.move = $1", {move_});
     if (PQntuples(known.get()) == 0) {
+        introduce_target();
         try {
             source().run("SELECT FROM pawl.depart($1, $2, $3, $4, 'closed')",
                          {move_, kind_, name_space_, target_name_});

@@ -12,8 +12,7 @@ namespace pawl::cli {
 
 struct MoveRequest {
     std::string kind, name_space, database;
-    std::string drain = "30 s";
-    bool verify = true;
+    LibpqSession::Parameter drain, verify;  // null: as pawl_move.request says
 };
 
 class Mover {
@@ -33,6 +32,8 @@ private:
     LibpqSession& target();
     void take(LibpqSession::Result move);
     void hold();
+    void require_rights();
+    void introduce_target();
     void prepare();
     void leave();
     void drain();

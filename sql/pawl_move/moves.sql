@@ -39,16 +39,23 @@ SELECT pawl.enforce('pawl_move.moves', 'state', 'pawl_move.move');
 SELECT pawl.enable_log('pawl_move.moves', log_name => 'move_transitions');
 SELECT pg_catalog.pg_extension_config_dump('pawl_move.move_transitions_log', '');
 
-CREATE FUNCTION pawl_move.request(kind text, namespace text, database text, drain interval DEFAULT '30 s',
-    verify boolean DEFAULT true) RETURNS pawl_move.moves
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+CREATE FUNCTION pawl_move.request(kind text, namespace text, database text, drain interval DEFAULT NULL,
+    verify boolean DEFAULT NULL) RETURNS pawl_move.moves
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     open_move pawl_move.moves;
-    source text := (SELECT w.database FROM pawl.where_is(kind, namespace) w);
+    source text;
+    problem text := CASE WHEN kind IS NULL THEN 'kind' WHEN namespace IS NULL THEN 'namespace'
+        WHEN database IS NULL THEN 'database' END;
 BEGIN
-    IF NOT EXISTS (SELECT FROM pawl.database d WHERE d.is_here AND d.is_home) THEN
+    IF problem IS NOT NULL THEN
+        PERFORM pawl.raise('22004', problem || ' must not be null');
+    ELSIF octet_length(namespace) > 1000 THEN
+        PERFORM pawl.raise('22023', 'the name of the namespace is longer than 1,000 bytes',
+            format('It has %s.', octet_length(namespace)));
+    ELSIF NOT EXISTS (SELECT FROM pawl.database d WHERE d.is_here AND d.is_home) THEN
         PERFORM pawl.raise('55000', 'moves begin in the database whose placements count',
             coalesce((SELECT format('That is database "%s".', d.name) FROM pawl.database d WHERE d.is_home),
                 'There is none: this database is not one of several.'),
@@ -61,34 +68,46 @@ BEGIN
         PERFORM pawl.raise('42704', format('there is no database "%s"', database), NULL,
             'select name from pawl.database');
     END IF;
-    SELECT m.* INTO open_move FROM pawl_move.moves m WHERE m.kind = request.kind AND m.namespace = request.namespace
-        AND m.state <> 'done' AND m.state <> 'cancelled';
-    IF FOUND AND open_move.target <> database THEN
-        PERFORM pawl.raise('55006', format('namespace "%s" is being moved to database "%s"', namespace,
-                open_move.target), format('Move %s is in state "%s".', open_move.move, open_move.state),
-            format('pawl move %s %s --pack %s ends it; with --cancel it is cancelled', namespace, open_move.target,
-                kind));
-    ELSIF FOUND THEN
-        RETURN open_move;
-    ELSIF source IS NULL THEN
-        PERFORM pawl.raise('PW009', format('namespace "%s" of kind "%s" is placed in no database', namespace, kind),
-            NULL, format('insert into pawl.placement (kind, namespace, database) values (%L, null, ...)', kind));
-    ELSIF source = database THEN
-        PERFORM pawl.raise('55000', format('namespace "%s" is in database "%s" already', namespace, database));
-    END IF;
-    INSERT INTO pawl_move.moves (kind, namespace, source, target, drain, verify)
-        VALUES (kind, namespace, source, database, drain, verify) RETURNING * INTO open_move;
+    LOOP
+        UPDATE pawl_move.moves m SET drain = coalesce(request.drain, m.drain),
+               verify = coalesce(request.verify, m.verify)
+         WHERE m.kind = request.kind AND m.namespace = request.namespace AND m.state <> 'done'
+           AND m.state <> 'cancelled' AND m.target = database RETURNING m.* INTO open_move;
+        EXIT WHEN FOUND;
+        SELECT m.* INTO open_move FROM pawl_move.moves m WHERE m.kind = request.kind
+            AND m.namespace = request.namespace AND m.state <> 'done' AND m.state <> 'cancelled';
+        IF FOUND THEN
+            PERFORM pawl.raise('55006', format('namespace "%s" is being moved to database "%s"', namespace,
+                    open_move.target), format('Move %s is in state "%s".', open_move.move, open_move.state),
+                format('pawl move %s %s --pack %s ends it; with --cancel it is cancelled', namespace, open_move.target,
+                    kind));
+        END IF;
+        source := (SELECT w.database FROM pawl.where_is(kind, namespace) w);
+        IF source IS NULL THEN
+            PERFORM pawl.raise('PW009', format('namespace "%s" of kind "%s" is placed in no database', namespace, kind),
+                NULL, format('insert into pawl.placement (kind, namespace, database) values (%L, null, ...)', kind));
+        ELSIF source = database THEN
+            PERFORM pawl.raise('55000', format('namespace "%s" is in database "%s" already', namespace, database));
+        END IF;
+        -- another session may request a move meanwhile
+        INSERT INTO pawl_move.moves (kind, namespace, source, target, drain, verify)
+            VALUES (kind, namespace, source, database, coalesce(drain, '30 s'), coalesce(verify, true))
+            ON CONFLICT DO NOTHING RETURNING * INTO open_move;
+        EXIT WHEN FOUND;
+    END LOOP;
     RETURN open_move;
 END
 $function$;
 COMMENT ON FUNCTION pawl_move.request(text, text, text, interval, boolean) IS
 'Requests a move of a namespace to another database, which pawl move carries out, and returns it. If the same move is
-under way, it is returned.
+under way, it is returned, with the given drain and verify.
 kind: dag, bulk or saga. namespace: its name; of bulk operations the name of their definition, of sagas the board.
-database: where it moves to. drain: how long claimed work may be reported before the rows leave; default 30 s.
-verify: true (default): pawl.verify runs before the arrival is committed.
-Errors: 55006 it is being moved elsewhere; 55000 it is there already, or this is not the database whose placements
-count; 42704 no such database; PW009 it is placed nowhere. Privileges: pawl_admin.
+database: where it moves to. drain: how long claimed work may be reported before the rows leave; default null: 30 s, or
+what the open move has. verify: true: pawl.verify runs where it arrives, before the rows leave and before the arrival
+is committed; default null: true, or what the open move has.
+Errors: 22004 null; 22023 the name is longer than 1,000 bytes; 55006 it is being moved elsewhere; 55000 it is there
+already, or this is not the database whose placements count; 42704 no such database; PW009 it is placed nowhere.
+Privileges: pawl_admin.
 Example: SELECT pawl_move.request(''dag'', ''billing'', ''b'')';
 
 CREATE FUNCTION pawl_move.hold(move uuid) RETURNS boolean

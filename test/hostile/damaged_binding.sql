@@ -110,7 +110,7 @@ select results_eq('select distinct relation::text from pawl.queue_depth order by
 select is((select detail from pawl.verify() where relation = 'app.a'::regclass and problem = 'not_checked'),
           'log table "c_transitions" is damaged: Its key column "subject_id" is of type uuid, and "id" of the table '
           'of type integer.', 'verify says that it was not checked');
-select is((select count(*) from pawl.verify() where relation = 'app.b'::regclass), 0::bigint, 'and checks the others');
+select is_empty($$select * from pawl.verify() where relation = 'app.b'::regclass$$, 'and checks the others');
 select lives_ok($$select pawl.release('app.a')$$, 'a damaged lifecycle is taken off');
 select is((select count(*) from pawl.health() where status = 'error'), 0::bigint, 'and all is well');
 

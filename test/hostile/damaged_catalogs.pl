@@ -77,7 +77,7 @@ unless ($crashed)
 	cmp_ok($codes{XX001} // 0, '>', 0, 'damage is reported as what it is') if $last - $first > 100;
 	cmp_ok($errors, '>', 0, 'the damage is felt');
 	is(one($node, $sound), '', 'without the damage the catalog is sound');
-	is(one($node, 'select count(*) from pawl.verify()'), 0, 'and so are rows and logs');
+	is(one($node, 'select * from pawl.verify()'), '', 'and so are rows and logs');
 }
 no_crash($node) unless $crashed;
 done_testing();

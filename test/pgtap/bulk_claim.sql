@@ -141,7 +141,7 @@ select is(said('other', 'ok', '{6,8,10}'), '6 ok, 8 ok, 10 ok', 'the other worke
 select is(said('w', 'ok', '{9}'), '9 ok', 'and one is left');
 select is(rows_of(:'n'), '1 0 Completed, 2 0 Completed, 3 0 Completed, 4 0 Completed, 5 0 Completed, '
     '6 0 Completed, 7 0 Failed, 8 0 Completed, 9 0 Completed, 10 0 Completed', 'each row has its own result');
-select is((select count(*) from pawl_bulk.verify()), 0::bigint, 'nothing is left behind');
+select is_empty('select * from pawl_bulk.verify()', 'nothing is left behind');
 -- Rows that end in several states, or at several steps, in one statement.
 select is(claimed(20, 'others') is not null, true, 'the next step is claimed');
 set pawl.processor = 'w';
@@ -151,7 +151,7 @@ reset pawl.processor;
 select is((select string_agg(distinct concat_ws(' ', r.row_number % 2 = 0, r.state), ', ') from pawl_bulk.records r
     where r.operation = :'n' and r.step_index = 1), 'f Failed, t Completed', 'as the statement says');
 select is((select count(*) from pawl_bulk.work where operation = :'n'), 0::bigint, 'and their work is deleted');
-select is((select count(*) from pawl_bulk.verify()), 0::bigint, 'with nothing else');
+select is_empty('select * from pawl_bulk.verify()', 'with nothing else');
 
 -- A row that is not due between those that are claimed.
 select submitted('plain', 'a', 'b', 'c', 'd') as d \gset
@@ -207,7 +207,7 @@ insert into mine select * from pawl_bulk.claim('w', 'hands', 10) where operation
 select is(said('w', 'ok', '{1,2,3,5,6,7}'), '1 ok, 2 ok, 3 ok, 5 ok, 6 ok, 7 ok', 'most claimed rows are reported');
 select is(rows_of(:'k'), '1 0 Completed, 2 0 Completed, 3 0 Completed, 4 0 Running w, 5 0 Completed, 6 0 Completed, '
     '7 0 Completed, 8 0 Running w', 'and those between them stay with their worker');
-select is((select count(*) from pawl_bulk.verify()), 0::bigint, 'with their work');
+select is_empty('select * from pawl_bulk.verify()', 'with their work');
 select submitted('table', 'm', 'n', 'o', 'p', 'q', 'r') as u \gset
 truncate mine;
 insert into mine select * from pawl_bulk.claim('w', 'cells', 10) where operation = :'u';

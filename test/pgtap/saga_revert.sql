@@ -77,7 +77,7 @@ select pawl_saga.revert(:'flow', 'x');
 select is(public.states(:'flow'), 'RUNNING: a RUNNING, r PENDING, b PENDING, c PENDING, d PENDING',
     'one that is about to be suspended');
 
-select is((select count(*) from pawl_saga.verify()), 0::bigint, 'the flows are sound');
+select is_empty('select * from pawl_saga.verify()', 'the flows are sound');
 set role pawl_worker;
 select throws_ok(format('select pawl_saga.revert(%L, %L)', :'flow', 'x'), '42501', null, 'workers may not');
 reset role;

@@ -74,7 +74,7 @@ our @allowed = (
 	[ 'move', qr/\bmoves? (?:\w+ ){0,3}(?:partitions?|folders?|files?)\b/i,
 		'a row that PostgreSQL moves between partitions; a file that goes elsewhere' ],
 	[ 'move', qr/./, 'a namespace moves from one database to another',
-		qr{placement|pawl_move|mover?(?:_commands)?\.[ch]pp$|/scale|scale\.md$|cli/members|121_|122_|123_|124_|125_} ],
+		qr{placement|pawl_move|mover?(?:_commands)?\.[ch]pp$|/scale|scale\.md$|cli/members|121_|122_|123_|124_|125_|132_} ],
 	[ 'move', qr/\bnamespace/i, 'a namespace moves from one database to another' ],
 	[ 'edge', qr/\bedge cases?\b/i, 'English' ],
 	[ 'edge', qr/./, 'a workflow is a graph of steps, and edges are what graphs have',

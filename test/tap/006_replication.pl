@@ -95,7 +95,7 @@ becomes(sub { slurp_file($subscriber->logfile) =~ /ERROR:  (PW001: no transition
 $publisher->wait_for_catchup('free');
 is(one($subscriber, 'select state from free where id = 4'), 'used', 'free: the other subscription goes on');
 is(one($subscriber, 'select state from validated where id = 4'), 'new', 'validated: the row stays where it was');
-is(one($subscriber, "select count(*) from pawl.verify('validated')"), 0, 'validated: row and log agree');
+is(one($subscriber, "select * from pawl.verify('validated')"), '', 'validated: row and log agree');
 $subscriber->safe_psql('postgres', "update validated set state = 'used' where id = 4");
 catch_up();
 is(one($subscriber, "select state, (select sort_key from validated_transitions where subject_id = 4 and most_recent) "
@@ -115,7 +115,7 @@ is(one($subscriber, "select count(*), count(*) filter (where most_recent) from o
 	. "subject_id >= 100"), '5905|2901', 'own_log: all of it is logged');
 is(one($subscriber, "select string_agg(distinct relation || ' ' || problem, ', ') from pawl.verify()"),
 	'ignoring log_missing', 'rows and logs agree on the subscriber');
-is(one($publisher, 'select count(*) from pawl.verify()'), 0, 'and on the publisher');
+is(one($publisher, 'select * from pawl.verify()'), '', 'and on the publisher');
 
 # A session that plays a replica.
 $publisher->safe_psql('postgres',
@@ -144,7 +144,7 @@ is(one($standby, "select string_agg(to_state, ' ' order by sort_key) from pawl.h
 	'pawl.history works on a standby');
 is(one($standby, "select pawl.state_at('free', 2, now()), pawl.state_at('free', 2, '-infinity') is null"), 'worn|t',
 	'pawl.state_at works on a standby');
-is(one($standby, "select count(*) from pawl.verify()"), 0, 'pawl.verify works on a standby');
+is(one($standby, "select * from pawl.verify()"), '', 'pawl.verify works on a standby');
 is(one($standby, "select count(*) from pawl.health() where status = 'error'"), 0, 'pawl.health works on a standby');
 is(one($standby, "select event, to_state, allowed from pawl.available('free', 1)"), 'wear|worn|t',
 	'pawl.available works on a standby');

@@ -58,9 +58,9 @@ for my $case (['stored', 'stored_transitions'], ['derived', 'derived_transitions
 	killed("UPDATE of $table", "update $table set state = 'used'",
 		"select pg_relation_size('$grows') > $size + 500000");
 	is(one($node, "select count(*) from $table where state <> 'new'"), 0, "$table: nothing of it remains");
-	is(one($node, "select count(*) from pawl.verify('$table')"), 0, "$table: nor of its log");
+	is(one($node, "select * from pawl.verify('$table')"), '', "$table: nor of its log");
 	accepted($node, "update $table set state = 'used' where id % 10 = 0", "$table: and it goes on");
-	is(one($node, "select count(*) from pawl.verify('$table')"), 0, "$table: logged without a gap");
+	is(one($node, "select * from pawl.verify('$table')"), '', "$table: logged without a gap");
 }
 sound($node, 'after three crashes');
 

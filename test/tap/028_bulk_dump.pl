@@ -54,14 +54,14 @@ is(one($node, 'select count(distinct status) from pawl_bulk.operations'), '4', '
 is(one($node, q{select (select string_agg(first_row || ' ' || last_row, ',') from pawl_bulk.unvalidated) || '; ' ||
 		(select string_agg(channel || ' ' || state, ',' order by channel) from pawl_bulk.notices)}),
 	'2 2; mail leased,post ready', 'one of them half validated, with notices');
-is(one($node, 'select count(*) from pawl_bulk.verify()'), 0, 'all is well before');
+is(one($node, 'select * from pawl_bulk.verify()'), '', 'all is well before');
 
 # Everything that was begun comes to its end, whichever worker does it.
 sub finished
 {
 	my ($name, $database) = @_;
 	is(one($node, $picture, $database), $original, "$name: everything is there");
-	is(one($node, 'select count(*) from pawl_bulk.verify()', $database), 0, "$name: and fits together");
+	is(one($node, 'select * from pawl_bulk.verify()', $database), '', "$name: and fits together");
 	sound($node, $name, $database);
 	rejected($node, "update pawl_bulk.operations set status = 'Completed' where status = 'Pending'", 'PW001',
 		"$name: operations are validated", $database);
@@ -85,7 +85,7 @@ SQL
 		. "order by o.file_name) from pawl_bulk.operations o join pawl_bulk.status s using (operation)", $database),
 		'leased Completed 2/0, pending Completed 1/0, retried CompletedWithErrors 3/1, validating Completed 2/0',
 		"$name: all operations end");
-	is(one($node, 'select count(*) from pawl_bulk.verify()', $database), 0, "$name: nothing is wrong in the end");
+	is(one($node, 'select * from pawl_bulk.verify()', $database), '', "$name: nothing is wrong in the end");
 	return;
 }
 

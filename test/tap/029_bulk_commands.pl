@@ -200,7 +200,7 @@ ok($node->poll_query_until('postgres', "select count(*) = 2 from pawl_bulk.recor
 is(end_program($_, 'TERM'), 0, "$_->{name} ends well") for @waiters;
 is(end_program(begin_program($node, 'pawld', '--once')), 0, 'the end is found');
 
-is(one($node, 'select count(*) from pawl_bulk.verify()'), '0', 'verify of the pack finds nothing');
+is(one($node, 'select * from pawl_bulk.verify()'), '', 'verify of the pack finds nothing');
 sound($node, 'after all of it');
 no_crash($node);
 done_testing();

@@ -293,7 +293,7 @@ $proxy->end;
 
 is(end_program(begin_program($node, 'pawld', '--database', "dbname=$_", '--once')), 0, "$_: the duties run")
 	for qw(wide narrow);
-is(one($node, "select count(*) from pawl_bulk.verify()", 'wide'), '0', 'verify of the pack finds nothing');
+is(one($node, "select * from pawl_bulk.verify()", 'wide'), '', 'verify of the pack finds nothing');
 sound($node, 'after all of it', 'wide');
 no_crash($node);
 done_testing();

@@ -57,14 +57,14 @@ my $original = one($node, $picture);
 is(one($node, q(select string_agg(name || ' ' || state, ', ' order by name) from pawl_saga.flows)),
 	'backing off RUNNING, broken FAILURE, leased RUNNING, suspended SUSPENDED, waiting RUNNING',
 	'flows in several states');
-is(one($node, 'select count(*) from pawl_saga.verify()'), 0, 'all is well before');
+is(one($node, 'select * from pawl_saga.verify()'), '', 'all is well before');
 
 # Everything that was begun comes to its end, whichever worker does it.
 sub goes_on
 {
 	my ($name, $database) = @_;
 	is(one($node, $picture, $database), $original, "$name: everything is there");
-	is(one($node, 'select count(*) from pawl_saga.verify()', $database), 0, "$name: and fits together");
+	is(one($node, 'select * from pawl_saga.verify()', $database), '', "$name: and fits together");
 	sound($node, $name, $database);
 	rejected($node, "update pawl_saga.flows set state = 'SUCCESS' where state = 'SUSPENDED'", 'PW001',
 		"$name: flows are validated", $database);
@@ -90,7 +90,7 @@ SQL
 		"$name: all flows end");
 	is(one($node, q(select string_agg(name || ' ' || state, ', ' order by name) from pawl_saga.jobs), $database),
 		'one COMPLETE, two CLAIMED', "$name: as does the job");
-	is(one($node, 'select count(*) from pawl_saga.verify()', $database), 0, "$name: nothing is wrong in the end");
+	is(one($node, 'select * from pawl_saga.verify()', $database), '', "$name: nothing is wrong in the end");
 	sound($node, "$name, in the end", $database);
 	return;
 }

@@ -50,7 +50,7 @@ is(value('select count(*) > 0 from pawl_saga.tasks where progress = 0.5 and prog
 	'handlers reported their progress');
 is(end_program($_, 'TERM'), 0, "$_->{name} ends well") or diag($_->{err}) for @running;
 like($running[0]{out}, qr/^\d+ succeeded, \d+ failed, 0 dropped, 0 given back$/m, 'the worker lost nothing');
-is(value('select count(*) from pawl_saga.verify()'), '0', 'the flows are sound');
+is(value('select * from pawl_saga.verify()'), '', 'the flows are sound');
 
 # Jobs: in order, with inputs, one that cannot begin
 $node->safe_psql('postgres', q{truncate fates, calls, bookings, tickets});
@@ -173,7 +173,7 @@ cmp_ok(value(q{select count(*) from pawl_saga.task_transitions where event in ('
 	'tasks were taken back from the dead');
 cmp_ok(value(q{select count(*) from pawl_saga.job_transitions where event = 'lost'}), '>', 0,
 	'some jobs were lost by their conductors');
-is(value('select count(*) from pawl_saga.verify()'), '0', 'the flows are sound');
+is(value('select * from pawl_saga.verify()'), '', 'the flows are sound');
 
 sound($node, 'after all of it');
 no_crash($node);

@@ -108,6 +108,6 @@ is(one($node, q{select count(*) from (select flow_uuid, node, sort_key, from_sta
 	'the logs have no gap');
 is(one($node, q{select count(*) from pawl_saga.job_transitions where to_state = 'COMPLETE'}), $trips,
 	'every job was consumed once');
-is(one($node, 'select count(*) from pawl_saga.verify()'), 0, 'the flows are sound');
+is(one($node, 'select * from pawl_saga.verify()'), '', 'the flows are sound');
 sound($node, 'after all accidents');
 done_testing();

@@ -131,6 +131,6 @@ is(one($node,
 is(one($node, q(select count(*) from (select created_at < lag(created_at) over (partition by subject_id
 		order by sort_key) as back from alarm_transitions) x where back)), 0,
 	'no log runs backwards');
-is(one($node, q(select count(*) from pawl.verify('alarm'))), 0, 'the log of the timers is whole');
+is(one($node, q(select * from pawl.verify('alarm'))), '', 'the log of the timers is whole');
 no_crash($node);
 done_testing();

@@ -75,7 +75,7 @@ cmp_ok($met{$_} // 0, '>=', 2, "$_ was met at every loss") for '57014', '57P01',
 is(one($node, q{select string_agg(what || ' ' || n, ', ' order by what)
 		from (select what, count(*) as n from public.called group by what) c}),
 	'good 6', 'nothing of what they did remains');
-is(one($node, 'select count(*) from pawl_saga.verify()'), 0, 'all is in order');
+is(one($node, 'select * from pawl_saga.verify()'), '', 'all is in order');
 
 # A function that takes longer than its lease has it all the same, for as long as it runs.
 begin('patient', 1);

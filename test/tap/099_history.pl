@@ -72,7 +72,7 @@ sub round_of
 	IPC::Run::run([ '/usr/bin/python3', "$programs/plant.py", $seed, $history, $final ], '>', \my $planted);
 	is($? >> 8, 0, "seed $seed: the checker finds the faults that are planted in it") or diag($planted);
 	note("seed $seed: $verdict$told");
-	is(one($standby, 'select count(*) from pawl.verify()'), 0, "seed $seed: and pawl.verify agrees");
+	is(one($standby, 'select * from pawl.verify()'), '', "seed $seed: and pawl.verify agrees");
 	$standby->stop;
 	return $told =~ /^(\d+) kills/ ? $1 : 0;
 }

@@ -1,5 +1,5 @@
-# Moves of namespaces that meet something in their way: defaults of a database, unusual tables, changed tables, missing
-# rights, options that change. Rows that have left can always arrive or return, and what cannot move never leaves.
+# Moves of namespaces that meet something in their way: defaults of a database, unusual tables, changed tables. Rows
+# that have left can always arrive or return, and what cannot move never leaves.
 use strict;
 use warnings;
 use FindBin;

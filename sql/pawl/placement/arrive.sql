@@ -188,40 +188,32 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._check_no_rows(uuid, text, text) IS 'internal: rejects a namespace that has rows here';
 
-CREATE FUNCTION pawl.prepare_arrival(move uuid, kind text, namespace text, shape jsonb) RETURNS void
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+CREATE FUNCTION pawl._verify_placed(kind text, arrived boolean) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
-SET session_replication_role = replica
-SET pawl.restoring = on
 AS $function$
 DECLARE
-    differing record;
+    table_name regclass;
+    problem record;
 BEGIN
-    PERFORM pawl._check_comes_here(move);
-    IF jsonb_typeof(shape) <> 'object' THEN
-        PERFORM pawl.raise('22023', 'shape must be a JSON object', format('It is of type %s.', jsonb_typeof(shape)),
-            format('select pawl.placed_shape(%L), in the database that the namespace leaves', kind));
-    END IF;
-    SELECT s.key, s.value AS there, h.value AS here INTO differing FROM jsonb_each_text(shape) s
-      LEFT JOIN jsonb_each_text(pawl.placed_shape(kind)) h ON h.key = s.key
-     WHERE h.value IS DISTINCT FROM s.value ORDER BY s.key LIMIT 1;
-    IF FOUND THEN
-        PERFORM pawl.raise('55000', format('the databases differ: %s', differing.key),
-            format('There: %s. Here: %s.', left(differing.there, 500), coalesce(left(differing.here, 500), 'nothing')),
-            'create or update the extensions in both, and define the same versions of machines');
-    END IF;
-    PERFORM pawl._import_shared(move, kind, '{}');
-    DELETE FROM pawl.transit x WHERE x.move = prepare_arrival.move;
-    PERFORM pawl._check_no_rows(move, kind, namespace);
+    FOR table_name IN
+        SELECT DISTINCT p.relation FROM pawl.placed_table p JOIN pawl.binding b ON b.relation = p.relation
+         WHERE p.kind = _verify_placed.kind AND p.role <> 'shared' LOOP
+        SELECT v.key, v.problem, v.detail INTO problem FROM pawl.verify(table_name) v LIMIT 1;
+        IF FOUND THEN
+            PERFORM pawl.raise('XX001', CASE WHEN arrived
+                    THEN format('table %s is not sound with the rows of the move', table_name)
+                    ELSE format('table %s is not sound where the namespace would arrive', table_name) END,
+                format('Row %s: %s (%s).', problem.key, problem.problem, problem.detail),
+                format('select * from pawl.verify(%L)%s', table_name,
+                    CASE WHEN arrived THEN ', here and where the namespace comes from'
+                        ELSE ' there; pawl move --no-verify moves nevertheless' END));
+        END IF;
+    END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl.prepare_arrival(uuid, text, text, jsonb) IS
-'Checks, before anything leaves, that a namespace can move here, and takes over definitions that its work needs from
-pawl.transit; pawl move calls it.
-move: its id. kind: dag, bulk or saga. namespace: its name. shape: of pawl.placed_shape at the other database.
-Errors: 22023 shape is no object; 55000 the databases differ, have different definitions of one name and
-version, rows of the namespace are here, or the move leaves this database. Privileges: pawl_restore.
-Example: SELECT pawl.prepare_arrival(pawl.uuid_v7(), ''dag'', ''billing'', ''{}'')';
+COMMENT ON FUNCTION pawl._verify_placed(text, boolean) IS
+'internal: runs pawl.verify of the tables that rows move into';
 
 -- What left, as the row of pawl.transit with ordinal 0 says; null: there is none.
 CREATE FUNCTION pawl._departed(move uuid) RETURNS jsonb
@@ -270,8 +262,6 @@ DECLARE
     departed jsonb := pawl._departed(move);
     columns jsonb := coalesce(departed -> 'columns', '{}');
     arrived pawl.arrival;
-    problem record;
-    table_name regclass;
 BEGIN
     PERFORM pawl._check_isolation('pawl.arrive');
     PERFORM pawl._commit_durably();
@@ -304,16 +294,7 @@ BEGIN
         arrived.kind);
     PERFORM pawl._refer_to_shared(move, arrived.kind, arrived.namespace);
     IF verify THEN
-        FOR table_name IN
-            SELECT DISTINCT p.relation FROM pawl.placed_table p JOIN pawl.binding b ON b.relation = p.relation
-             WHERE p.kind = arrived.kind AND p.role <> 'shared' LOOP
-            SELECT v.key, v.problem, v.detail INTO problem FROM pawl.verify(table_name) v LIMIT 1;
-            IF FOUND THEN
-                PERFORM pawl.raise('XX001', format('table %s is not sound with the rows of the move', table_name),
-                    format('Row %s: %s (%s).', problem.key, problem.problem, problem.detail),
-                    format('select * from pawl.verify(%L), here and where the namespace comes from', table_name));
-            END IF;
-        END LOOP;
+        PERFORM pawl._verify_placed(arrived.kind, true);
     END IF;
     INSERT INTO pawl.placement AS p (kind, namespace, database) VALUES (arrived.kind, arrived.namespace, here)
         ON CONFLICT ON CONSTRAINT placement_kind_namespace_key DO UPDATE SET database = excluded.database,

@@ -75,7 +75,7 @@ sub all_travelled
 		having count(*) > 1 + count(*) filter (where answer <> 'yes') + (select count(*) from calls c
 			where (c.trip, c.service, c.verb) = (calls.trip, calls.service, 'cancel'))) x}), '0',
 		"$name: no service was asked again for what it had given");
-	is(one($node, 'select count(*) from pawl_saga.verify()'), '0', "$name: the flows are sound");
+	is(one($node, 'select * from pawl_saga.verify()'), '', "$name: the flows are sound");
 	return;
 }
 
