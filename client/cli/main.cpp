@@ -1,8 +1,6 @@
 // pawl: machines and workflows from the command line.
 #include <algorithm>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 
 #include <unistd.h>
 
@@ -11,6 +9,7 @@
 #include <pawl/errors.hpp>
 
 #include "commands.hpp"
+#include "input_file.hpp"
 #include "secrets.hpp"
 #include "settings_table.hpp"
 #include "wfformat.hpp"
@@ -37,18 +36,17 @@ void Program::check_target() const {
 }
 
 std::string read_file(const std::string& name) {
-    std::ifstream file(name == "-" ? "/dev/null" : name);
-    std::istream& in = name == "-" ? std::cin : file;
+    constexpr std::size_t longest = 64 << 20;  // /dev/zero has no end
+    InputFile file(name, "");
     std::string text;
-    try {
-        text.assign(std::istreambuf_iterator<char>(in), {});
-    } catch (const std::exception&) {  // a directory
-        in.setstate(std::ios::failbit);
+    for (std::string_view piece = file.read(); !piece.empty(); piece = file.read()) {
+        text += piece;
+        if (text.size() > longest) throw Error("", name + " is longer than 64 MiB");
     }
-    if (!in) usage_error("cannot read " + name);
+    if (!file.broken().empty()) throw Error("", "cannot read " + name + ": " + file.broken());
     // libpq would send what is before it
     if (text.find('\0') != std::string::npos)
-        usage_error((name == "-" ? "standard input" : name) + " has a NUL byte, which PostgreSQL cannot store");
+        throw Error("", (name == "-" ? "standard input" : name) + " has a NUL byte, which PostgreSQL cannot store");
     return text;
 }
 

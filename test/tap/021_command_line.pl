@@ -152,7 +152,9 @@ for my $command ([ 'define', 'cut' ], ['check'], [ 'template' ], [ 'import' ])
 }
 is((pawl('diagram', 'cut'))[1], 3, 'and nothing of it is stored');
 my (undef, $code, $err) = pawl('check', $folder);
-like("$code $err", qr{^2 pawl: cannot read \Q$folder\E$}m, 'a folder cannot be read as a file');
+like("$code $err", qr{^2 pawl: cannot read \Q$folder\E: is a directory$}m, 'a folder cannot be read as a file');
+(undef, $code, $err) = pawl('check', '/dev/zero');
+like("$code $err", qr{^2 pawl: /dev/zero is longer than 64 MiB$}m, 'nor can what has no end');
 
 # Names and errors that others have chosen are printed without their control characters.
 define_template($node, '{"name": "odd\u001b[2J", "namespace": "odd", "identity_strategy": "always_unique", "steps": [{'

@@ -101,9 +101,10 @@ complains(2, "pawl: \Q$folder\E/half.json is no JSON: at line 1.*", undef, 'half
 	"$folder/half.json");
 complains(2, 'pawl: --context is no JSON: at line 1.*', undef, 'half an option', 'pawl', 'start', 'shop', '--context',
 	'{');
-complains(2, 'pawl: cannot read /nowhere.*', undef, 'a diagram that is not there', 'pawl', 'check', '/nowhere');
-complains(2, 'pawl: cannot read /nowhere.*', undef, 'rows that are not there', 'pawl', 'bulk', 'submit', '/nowhere.csv',
-	'--operation', 'users');
+complains(2, 'pawl: cannot read /nowhere: No such file or directory', undef, 'a diagram that is not there', 'pawl',
+	'check', '/nowhere');
+complains(2, 'pawl: cannot read /nowhere.csv: No such file or directory', undef, 'rows that are not there',
+	'pawl', 'bulk', 'submit', '/nowhere.csv', '--operation', 'users');
 complains(3, 'pawl: there is no definition "users" \[P0002\]', qr/^HINT:  define it: select pawl_bulk\.define/m,
 	'no definition at all', 'pawl', 'bulk', 'submit', "$folder/rows.csv", '--operation', 'users');
 
