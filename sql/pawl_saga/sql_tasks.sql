@@ -152,7 +152,8 @@ BEGIN
      WHERE t.flow_uuid = flow AND t.node = _task_raised.node AND t.token = _task_raised.token
          AND t.worker = current_setting('pawl.processor', true)
        AND (t.state = 'RUNNING' OR t.state = 'REVERTING') FOR NO KEY UPDATE;
-    IF FOUND THEN
+    -- a lease that has ended meanwhile is a loss, and no error of the flow
+    IF FOUND AND NOT (code = 'PW005' AND held.lease_until <= clock_timestamp()) THEN
         PERFORM pawl_saga._set_aside(flow, duty, code, said);
         BEGIN
             UPDATE pawl_saga.tasks t

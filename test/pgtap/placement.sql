@@ -163,6 +163,21 @@ select is(pawl.forget_departed('019a0000-0000-7000-8000-000000000001', null), 0:
 rollback;
 delete from pawl.transit where move = '019a0000-0000-7000-8000-000000000003';
 
+-- A table with rows that are not sound takes no others --------------------------------------------------------------
+begin;
+select pawl_dag.define_template('{"name": "one", "namespace": "mine", "identity_strategy": "always_unique",
+    "steps": [{"name": "a"}]}') \g /dev/null
+select pawl_dag.start_task('one', namespace => 'mine') \g /dev/null
+set local session_replication_role = replica;
+update pawl_dag.tasks set state = 'complete' where namespace = 'mine';
+set local session_replication_role = origin;
+select throws_ok($$select pawl.prepare_arrival(pawl.uuid_v7(), 'dag', 'new', pawl.placed_shape('dag'))$$, 'XX001',
+    'table pawl_dag.tasks is not sound where the namespace would arrive',
+    'a row that is not sound stops an arrival early');
+select lives_ok($$select pawl.prepare_arrival(pawl.uuid_v7(), 'dag', 'new', pawl.placed_shape('dag'), false)$$,
+    'unless it is not looked for');
+rollback;
+
 -- What one database has said to another outlives a crash -------------------------------------------------------------
 set synchronous_commit = off;
 select is(tried_durably($$pawl.depart('019a0000-0000-7000-8000-000000000001', 'dag', 'here', 'b', 'left')$$), 'on',

@@ -205,5 +205,18 @@ drop trigger never on pawl_saga.tasks;
 delete from pawl_saga.set_aside;
 update pawl_saga.tasks set lease_until = clock_timestamp() - interval '1 s'
     where flow_uuid = :'bad' and set_config('pawl.processor', worker, true) is not null;
+
+-- A lease that ends while its task begins is a loss, and no error of the flow.
+select pawl_saga.start('sql') as late \gset
+create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(1.1); return new; end $$;
+select format('create trigger a_slow before update on pawl_saga.tasks for each row when (old.flow_uuid = %L and '
+    'old.state = ''RUNNING'') execute function slow()', :'late') \gexec
+call pawl_saga.work_sql_tasks(1, '1 s');
+drop trigger a_slow on pawl_saga.tasks;
+select is_empty('select * from pawl_saga.set_aside', 'a task whose lease ends when it begins sets no flow aside');
+select is(state(:'late'), 'RUNNING: a RUNNING', 'it is lost');
+select from pawl.reap('pawl_saga.tasks') \g /dev/null
+select done from pawl_saga.run_sql_tasks() \g /dev/null
+select is(state(:'late'), 'SUCCESS: a SUCCESS', 'and run again');
 select is_empty('select * from pawl_saga.verify()', 'nothing is wrong');
 select * from finish();
