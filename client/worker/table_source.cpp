@@ -42,6 +42,13 @@ public:
         has_queue_ = row[9].as<bool>();
         quoted_lease_ = row[10].is_null() ? "" : row[10].as<std::string>();
         channel_ = {row[11].as<std::string>(), has_queue_ ? std::optional(queue_) : std::nullopt};
+        // an unknown event would be found out when the work of a row is done
+        const std::vector events = {event_of(Outcome::success), event_of(Outcome::failure),
+                                    event_of(Outcome::permanent_failure)};
+        sql::run_alone(connection,
+                       "SELECT count(f.key) FROM unnest($2::text[]) u(event)"
+                       " CROSS JOIN LATERAL pawl.fire_many($1::regclass, '{}'::text[], u.event) f",
+                       table_.relation, sql::text_array(events));
     }
 
     std::vector<Job> claim(pqxx::connection& connection, int limit) override {

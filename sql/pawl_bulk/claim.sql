@@ -56,7 +56,7 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._take(text, text, integer, interval) IS
 'internal: claims rows; returns them, an array a column; null: there are none';
 
-CREATE FUNCTION pawl_bulk.claim(worker text, queue text DEFAULT NULL, batch integer DEFAULT 100,
+CREATE FUNCTION pawl_bulk.claim(processor text, queue text DEFAULT NULL, batch integer DEFAULT 100,
     lease interval DEFAULT NULL)
 RETURNS TABLE (operation uuid, row_number bigint, step_index integer, step_name text, kind text, token bigint,
     attempt integer, tries integer,
@@ -78,7 +78,7 @@ DECLARE
     neighbours boolean := false;
 BEGIN
     PERFORM pawl.check_batch(claim.batch, 10000), pawl.check_lease(claim.lease);
-    IF coalesce(claim.worker, '') = '' THEN
+    IF coalesce(claim.processor, '') = '' THEN
         PERFORM pawl.raise('22004', 'no processor given');
     ELSIF claim.queue = 'sql:' THEN
         PERFORM pawl.raise('22023', 'the queue "sql:" is worked on inside the database', NULL,
@@ -86,7 +86,7 @@ BEGIN
     END IF;
     -- due times are handled here too, so that a worker without a daemon gets on
     PERFORM FROM pawl.fire_due('pawl_bulk.work', greatest(batch, 100));
-    taken := pawl_bulk._take(claim.worker, claim.queue, claim.batch, claim.lease);
+    taken := pawl_bulk._take(claim.processor, claim.queue, claim.batch, claim.lease);
     IF taken.rows IS NULL THEN
         RETURN;
     ELSIF cardinality(taken.rows) > 4 THEN
@@ -154,9 +154,9 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.claim(text, text, integer, interval) IS
 'Claims rows for a worker: operations of the highest priority first, then the oldest, then the lowest row numbers.
-pawl.heartbeat(''pawl_bulk.work'', worker) extends the leases.
-worker: the processor. queue: default null: all but those of SQL functions. batch: 1 to 10000; default 100. lease:
-default 60 s.
+pawl.heartbeat(''pawl_bulk.work'', processor) extends the leases.
+processor: the worker. queue: default null: all but those of SQL functions. batch: 1 to 10000; default 100.
+lease: default 60 s.
 Returns operation, row_number, step_index, step_name, kind (start: do the work, report ok or fail; check: look
 whether it is done, report done, pending or failed), token (the fencing token), attempt (of the operation), tries
 (of the row), idempotency_key (the same for all executions of an attempt), row_id, data, metadata, lease_until,

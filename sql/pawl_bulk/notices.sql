@@ -203,7 +203,7 @@ milliseconds, if there was nothing to do).
 Errors: 2D000 inside a transaction; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator.
 Example: CALL pawl_bulk.work_sql_notices(10)';
 
-CREATE FUNCTION pawl_bulk.claim_notices(worker text, channel text, batch integer DEFAULT 10,
+CREATE FUNCTION pawl_bulk.claim_notices(processor text, channel text, batch integer DEFAULT 10,
     lease interval DEFAULT NULL)
 RETURNS TABLE (operation uuid, notice uuid, token bigint, tries integer, target text, payload jsonb,
     lease_until timestamptz)
@@ -214,7 +214,7 @@ AS $function$
 #variable_conflict use_column
 BEGIN
     PERFORM pawl.check_batch(batch, 10000), pawl.check_lease(claim_notices.lease);
-    IF coalesce(claim_notices.worker, '') = '' THEN
+    IF coalesce(claim_notices.processor, '') = '' THEN
         PERFORM pawl.raise('22004', 'no processor given');
     ELSIF coalesce(claim_notices.channel, '') IN ('', 'sql') THEN
         PERFORM pawl.raise('22023', 'channel must not be null or "sql"', NULL,
@@ -222,20 +222,20 @@ BEGIN
     END IF;
     PERFORM FROM pawl.fire_due('pawl_bulk.notices', greatest(batch, 100));
     RETURN QUERY SELECT c.operation, c.notice, c.token, c.tries, c.target, c.payload, c.lease_until
-                   FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', claim_notices.worker, claim_notices.lease, batch,
+                   FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', claim_notices.processor, claim_notices.lease, batch,
                        claim_notices.channel) c;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.claim_notices(text, text, integer, interval) IS
 'Claims notices of a channel for delivery, oldest first. A notice can be claimed again after its lease expires; its
 id, also in the payload, identifies it.
-worker: the processor. channel: not sql. batch: 1 to 10000; default 10. lease: default 60 s.
+processor: the worker. channel: not sql. batch: 1 to 10000; default 10. lease: default 60 s.
 Returns operation, notice, token (the fencing token), tries, target, payload and lease_until.
 Errors: 22004 no processor given; 22023 no channel or sql, batch or lease out of range. Privileges: pawl_admin,
 pawl_operator, pawl_worker.
 Example: SELECT * FROM pawl_bulk.claim_notices(''mailer 1'', ''email'')';
 
-CREATE FUNCTION pawl_bulk.report_notices(results jsonb, worker text)
+CREATE FUNCTION pawl_bulk.report_notices(results jsonb, processor text)
     RETURNS TABLE (operation uuid, notice uuid, ok boolean, problem text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -254,7 +254,7 @@ BEGIN
     IF jsonb_typeof(results) IS DISTINCT FROM 'array' THEN
         PERFORM pawl.raise('22023', 'results must be a JSON array', NULL,
             '[{"operation", "notice", "token", "result": "ok", "message"}]');
-    ELSIF coalesce(report_notices.worker, '') = '' THEN
+    ELSIF coalesce(report_notices.processor, '') = '' THEN
         PERFORM pawl.raise('PW004', 'reports require a processor');
     END IF;
     SELECT x.n, x.e INTO said FROM jsonb_array_elements(results) WITH ORDINALITY x(e, n)
@@ -274,7 +274,7 @@ BEGIN
         problem := NULL;
         SELECT x.* INTO n FROM pawl_bulk.notices x
             WHERE x.operation = said.operation AND x.notice = said.notice FOR UPDATE;
-        IF (n.state = 'leased' AND n.worker = report_notices.worker AND n.token = said.token
+        IF (n.state = 'leased' AND n.worker = report_notices.processor AND n.token = said.token
                 AND n.lease_until > clock_timestamp()) IS NOT TRUE THEN
             problem := lost;
         ELSE
@@ -300,7 +300,7 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk.report_notices(jsonb, text) IS
 'Records the results of deliveries, and returns one row for each. A failed delivery is retried with a backoff,
 max_tries times.
-results: [{"operation", "notice", "token", "result": "ok" or "fail", "message"}]. worker: the processor.
+results: [{"operation", "notice", "token", "result": "ok" or "fail", "message"}]. processor: the worker.
 Returns operation, notice, ok and problem (PW005: the lease is lost, or the notice is already done; otherwise the
 SQLSTATE and message of what its report raised; the other notices are reported).
 Errors: 22023 not an array, or an invalid element; PW004 no processor given. Privileges: pawl_admin, pawl_operator,

@@ -64,7 +64,7 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._first_results(uuid[], bigint[], integer[], text[]) IS
 'internal: for each result the first one of its row that has no problem; null: none';
 
-CREATE FUNCTION pawl_bulk.report(results jsonb, worker text)
+CREATE FUNCTION pawl_bulk.report(results jsonb, processor text)
     RETURNS TABLE (operation uuid, row_number bigint, step_index integer, ok boolean, problem text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -91,7 +91,7 @@ BEGIN
     IF jsonb_typeof(results) IS DISTINCT FROM 'array' THEN
         PERFORM pawl.raise('22023', 'results must be a JSON array', NULL,
             '[{"operation", "row_number", "step_index", "token", "result": "ok", "message"}]');
-    ELSIF coalesce(report.worker, '') = '' THEN
+    ELSIF coalesce(report.processor, '') = '' THEN
         PERFORM pawl.raise('PW004', 'reports require a processor');
     END IF;
     said := pawl_bulk._read_results(report.results);
@@ -109,7 +109,7 @@ BEGIN
     END IF;
     n := cardinality(said.rows);
     PERFORM pawl_bulk._hold(said.operations);
-    PERFORM set_config('pawl.processor', report.worker, true);
+    PERFORM set_config('pawl.processor', report.processor, true);
     -- the work as it is once it is locked, in the order of the results; that of neighbours is read in order, and if
     -- some of it is missing, each is looked up
     IF said.operations[1] = said.operations[n] AND said.rows[n] - said.rows[1] < 2 * n
@@ -132,7 +132,7 @@ BEGIN
     FOR look IN 1..3 LOOP
         now_at := clock_timestamp();
         problems := ARRAY(
-            SELECT CASE WHEN (u.state = 'leased' AND u.worker = report.worker AND u.token = u.reported_token
+            SELECT CASE WHEN (u.state = 'leased' AND u.worker = report.processor AND u.token = u.reported_token
                     AND u.lease_until > now_at) IS NOT TRUE THEN lost
                         WHEN u.result IN ('ok', 'fail') <> (u.kind = 'start')
                             THEN format('22023: "%s" is not a result of a %s', u.result, u.kind)
@@ -189,7 +189,7 @@ COMMENT ON FUNCTION pawl_bulk.report(jsonb, text) IS
 'Records results of claimed rows, and returns one row for each. The first result of a row counts; the same result
 can be reported again.
 results: [{"operation", "row_number", "step_index", "token", "result": ok, fail, done, pending or failed,
-"message"}]. worker: the processor.
+"message"}]. processor: the worker.
 Returns operation, row_number, step_index, ok and problem (PW005: the lease is lost, or the row is already done;
 22023: an invalid element).
 Errors: 22023 results is not an array; PW004 no processor given. Privileges: pawl_admin, pawl_operator, pawl_worker.

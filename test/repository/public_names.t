@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # An extension calls only what is public in another one, and a program only what is public.
-# Private names begin with an underscore.
+# Private names begin with an underscore. Public functions of all packs call the same argument the same.
 cd "$(dirname "$0")/../.." || exit 1
 count=0
 none() {
@@ -24,9 +24,14 @@ none "pawl calls nothing of the packs" \
 # of the other serves no other caller.
 none "the programs call nothing private" \
     "$(private none client console/src examples | grep -vE '^client/http/[^:]*:[0-9]+:pawl_api\._')"
+# listed <file>: functions that call the identity under which work is claimed by another name.
+listed() { grep -nE '^function pawl[a-z_]*\.[a-z][a-z_]*\(([^)]*, )?worker ' "$1"; }
+none "the identity under which work is claimed and reported is the processor" "$(listed test/expected/stability.out)"
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 echo 'SELECT pawl._secret();' >"$folder/a.sql"
 none "a private name is seen" "$([ -n "$(private pawl_dag "$folder")" ] || echo "not seen")"
+echo 'function pawl_bulk.report(results jsonb, worker text) -> void' >"$folder/b.out"
+none "and another name is seen" "$([ -n "$(listed "$folder/b.out")" ] || echo "not seen")"
 echo "1..$count"

@@ -26,6 +26,19 @@ my ($succeeded, $failed) = (0, 0);
 for (@jobs) { my @n = $_->{out} =~ /(\d+) succeeded, (\d+) failed, 0 dropped/; $succeeded += $n[0]; $failed += $n[1] }
 is("$succeeded $failed", '54 24', 'the workers counted the same');
 
+# An event that the machine does not have is found before a row is claimed.
+my $kept = fixture('../../examples/table_worker/table.sql') =~ s/, on_expiry => 'fail',\n.*?\);/);/sr
+	=~ s/running --> failed : give_up\n\s*//r =~ s/failed --> \[\*\]\n\s*//r;
+$node->safe_psql('postgres', 'create database kept');
+$node->safe_psql('kept', "create extension pawl; $kept insert into jobs default values");
+{
+	local $ENV{PAWL_DATABASE} = 'dbname=kept';
+	my $worker = begin_program($node, 'example_table_worker');
+	is(end_program($worker), 1, 'a worker whose table has no such event ends');
+	like($worker->{err}, qr/machine "job" has no event "give_up"/, 'and says which');
+}
+is(one($node, 'select state from jobs', 'kept'), 'queued', 'before it claims anything');
+
 # What handlers may do
 my $handlers = begin_program($node, 'example_handlers');
 is(end_program($handlers), 0, 'the handlers example ends well') or diag($handlers->{err});

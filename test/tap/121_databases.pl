@@ -4,31 +4,17 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
+use PawlCommands;
 use PawlPrograms;
 use PawlTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = new_cluster('main', with => [qw(pawl_dag pawl_bulk pawl_saga)]);
+commands_at($node);
 $node->safe_psql('postgres', "create database $_ template postgres") for qw(b c);
 my %database = (a => 'postgres', b => 'b', c => 'c');
 my $worker = '00000000-0000-7000-8000-00000000000a';
-
-# What pawl prints, and its exit status.
-sub pawl
-{
-	my $run = begin_program($node, 'pawl', @_);
-	my $status = end_program($run);
-	return ($status, "$run->{out}$run->{err}");
-}
-
-sub goes
-{
-	my ($name, @arguments) = @_;
-	my ($status, $said) = pawl(@arguments);
-	is($status, 0, $name) or diag($said);
-	return $said;
-}
 
 # Rows of a namespace in a database, with the texts of all of them.
 sub picture

@@ -4,21 +4,16 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
+use PawlCommands;
 use PawlPrograms;
 use PawlTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = new_cluster('main', with => [qw(pawl_dag)]);
+commands_at($node);
 $node->safe_psql('postgres', 'create database b template postgres');
 my %database = (a => 'postgres', b => 'b');
-
-sub goes
-{
-	my ($name, @arguments) = @_;
-	my $run = begin_program($node, 'pawl', @arguments);
-	return is(end_program($run), 0, $name) || diag($run->{err});
-}
 
 # Waits until a program has printed something, or has ended.
 sub says

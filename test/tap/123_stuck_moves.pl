@@ -4,12 +4,12 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
-use PawlPrograms;
+use PawlCommands;
 use PawlTest;
-use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = new_cluster('main', with => [qw(pawl_dag)]);
+commands_at($node);
 # Tables of a user, by namespaces of the kind "shop". The server gives values to two columns of the second.
 $node->safe_psql('postgres', <<'SQL');
 create table orders (id integer primary key, customer text, state text default 'x');
@@ -24,32 +24,6 @@ select pawl.declare_placed('shop', '[{"relation": "public.orders", "role": "unit
 SQL
 $node->safe_psql('postgres', "create database $_ template postgres") for qw(b c);
 my %database = (a => 'postgres', b => 'b', c => 'c');
-
-# What pawl prints, and its exit status.
-sub pawl
-{
-	my $run = begin_program($node, 'pawl', @_);
-	my $status = end_program($run);
-	return ($status, "$run->{out}$run->{err}");
-}
-
-sub goes
-{
-	my ($name, @arguments) = @_;
-	my ($status, $said) = pawl(@arguments);
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	is($status, 0, $name) or diag($said);
-	return $said;
-}
-
-sub is_rejected
-{
-	my ($name, $expected, @arguments) = @_;
-	my ($status, $said) = pawl(@arguments);
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	is($status, 3, $name);
-	return like($said, $expected, "$name: the error says why");
-}
 
 # How many rows of a table each database has.
 sub rows_in

@@ -4,37 +4,15 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
+use PawlCommands;
 use PawlPrograms;
 use PawlTest;
 use Test::More;
 
 my $node = new_cluster('main', with => [qw(pawl_dag)]);
+commands_at($node);
 $node->safe_psql('postgres', "create database $_ template postgres") for qw(b c);
 my %database = (a => 'postgres', b => 'b', c => 'c');
-
-sub pawl
-{
-	my $run = begin_program($node, 'pawl', @_);
-	my $status = end_program($run);
-	return ($status, "$run->{out}$run->{err}");
-}
-
-sub goes
-{
-	my ($name, @arguments) = @_;
-	my ($status, $said) = pawl(@arguments);
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	return is($status, 0, $name) || diag($said);
-}
-
-sub is_rejected
-{
-	my ($name, $expected, @arguments) = @_;
-	my ($status, $said) = pawl(@arguments);
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	is($status, 3, $name);
-	return like($said, $expected, "$name: the error says why");
-}
 
 # How many tasks of a namespace each database has.
 sub tasks

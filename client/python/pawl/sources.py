@@ -301,6 +301,12 @@ class Table(Source):
                 "a key of one column",
                 "55000",
             )
+        # an unknown event would be found out when the work of a row is done
+        connection.execute(
+            "SELECT count(f.key) FROM unnest(%(events)s::text[]) u(event)"
+            " CROSS JOIN LATERAL pawl.fire_many(%(relation)s::text::regclass, '{}'::text[], u.event) f",
+            {"relation": self.relation, "events": list(self._events.values())},
+        )
         names = {name: text.replace("%", "%%") for name, text in rows[0].items() if isinstance(text, str)}
         table, key, token = names["relation"], f"c.{names['key']}::text", f"c.{names['token']}"
         attempts = f"c.{names['attempts']}" if "attempts" in names else "1"

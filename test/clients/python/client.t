@@ -369,6 +369,12 @@ for statement in (
     "insert into jobs (id, note) values (1, 'Åse')",
 ):
     ascii_database.execute(statement)
+error = raised(
+    pawl.Error,
+    lambda: pawl.Worker(ascii_conninfo, pawl.Table("jobs", success="finnish", failure="fail")).run(()),
+    "an event that the machine does not have is found before a row is claimed",
+)
+equal(error.sqlstate, "PW008", "as unknown")
 worker = pawl.Worker(ascii_conninfo, pawl.Table("jobs", success="finish", failure="fail"))
 worker.on("job", lambda job: {"to": job.context["note"]})
 run(worker, "select state = 'done' from jobs", on=ascii_database)

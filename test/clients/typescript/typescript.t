@@ -129,6 +129,20 @@ test('typescript', 'typescript', async (load, connection) => {
         connection, source: new pawl.Table('docs', { success: 'pay', failure: 'send' }),
     }).run([]));
     equal(error.sqlstate, '55000', 'a table without owners cannot be worked on');
+    for (const statement of [
+        "create table jobs (id integer primary key, state text not null default 'ready', owner text,"
+            + ' token bigint not null default 0)',
+        "select pawl.define('job', E'stateDiagram-v2\\n[*] --> ready\\nready --> running : start\\n"
+            + "running --> done : finish\\nrunning --> ready : fail\\nclass running owned')",
+        "select pawl.enforce('jobs', 'state', 'job')",
+        "select pawl.enable_queue('jobs', owner => 'owner', token => 'token')",
+        "select pawl.set_claiming('jobs', claim => '{start}')",
+    ]) await client.query(statement);
+    error = await failure(new pawl.Worker({
+        connection, source: new pawl.Table('jobs', { success: 'finnish', failure: 'fail' }),
+    }).run([]));
+    equal([error.sqlstate, /has no event "finnish"/.test(error.message)], ['PW008', true],
+        'an event that the machine does not have is found before a row is claimed');
 
     // Whatever a handler, what it throws or a callback does ends that job alone, with a message; the worker goes on.
     class NoMessage extends Error {
