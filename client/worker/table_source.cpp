@@ -42,13 +42,16 @@ public:
         has_queue_ = row[9].as<bool>();
         quoted_lease_ = row[10].is_null() ? "" : row[10].as<std::string>();
         channel_ = {row[11].as<std::string>(), has_queue_ ? std::optional(queue_) : std::nullopt};
-        // an unknown event would be found out when the work of a row is done
+        if (knows_events_) return;
+        // An unknown event would be found out when the work of a row is done. Only at the start: a worker that connects
+        // again has results to report.
         const std::vector events = {event_of(Outcome::success), event_of(Outcome::failure),
                                     event_of(Outcome::permanent_failure)};
         sql::run_alone(connection,
                        "SELECT count(f.key) FROM unnest($2::text[]) u(event)"
                        " CROSS JOIN LATERAL pawl.fire_many($1::regclass, '{}'::text[], u.event) f",
                        table_.relation, sql::text_array(events));
+        knows_events_ = true;
     }
 
     std::vector<Job> claim(pqxx::connection& connection, int limit) override {
@@ -173,6 +176,7 @@ private:
     std::string processor_, queue_, lease_;
     std::string quoted_table_, quoted_key_, quoted_owner_, quoted_token_, quoted_lease_;
     std::string key_, token_, attempts_;
+    bool knows_events_ = false;
     bool has_queue_ = false;
     Channel channel_;
 };

@@ -275,6 +275,7 @@ class Table(Source):
         super().__init__(queue)
         self.relation, self._event, self._handler = relation, claim, handler
         self._events = {"success": success, "failure": failure, "permanent_failure": permanent_failure or failure}
+        self._knows_events = False
 
     _FIRE_ALL = (
         "SELECT f.key FROM pawl.fire_many(%(relation)s::text::regclass, %(keys)s::text[], %(event)s,"
@@ -301,12 +302,15 @@ class Table(Source):
                 "a key of one column",
                 "55000",
             )
-        # an unknown event would be found out when the work of a row is done
-        connection.execute(
-            "SELECT count(f.key) FROM unnest(%(events)s::text[]) u(event)"
-            " CROSS JOIN LATERAL pawl.fire_many(%(relation)s::text::regclass, '{}'::text[], u.event) f",
-            {"relation": self.relation, "events": list(self._events.values())},
-        )
+        # An unknown event would be found out when the work of a row is done. Only at the start: a worker that connects
+        # again has results to report.
+        if not self._knows_events:
+            connection.execute(
+                "SELECT count(f.key) FROM unnest(%(events)s::text[]) u(event)"
+                " CROSS JOIN LATERAL pawl.fire_many(%(relation)s::text::regclass, '{}'::text[], u.event) f",
+                {"relation": self.relation, "events": list(self._events.values())},
+            )
+            self._knows_events = True
         names = {name: text.replace("%", "%%") for name, text in rows[0].items() if isinstance(text, str)}
         table, key, token = names["relation"], f"c.{names['key']}::text", f"c.{names['token']}"
         attempts = f"c.{names['attempts']}" if "attempts" in names else "1"

@@ -283,6 +283,7 @@ export class Table extends Source {
     protected claimStatement = '';
     protected tokensStatement = '';
     private reportedStatement = '';
+    private knowsEvents = false;
 
     constructor(
         relation: string,
@@ -310,13 +311,17 @@ export class Table extends Source {
                     'a key of one column',
                 '55000',
             );
-        // an unknown event would be found out when the work of a row is done
-        const { success, failure, permanentFailure } = this.events;
-        await client.query(
-            'SELECT count(f.key) FROM unnest($2::text[]) u(event)' +
-                " CROSS JOIN LATERAL pawl.fire_many($1::text::regclass, '{}'::text[], u.event) f",
-            [this.relation, [success, failure, permanentFailure ?? failure]],
-        );
+        // An unknown event would be found out when the work of a row is done. Only at the start: a worker that connects
+        // again has results to report.
+        if (!this.knowsEvents) {
+            const { success, failure, permanentFailure } = this.events;
+            await client.query(
+                'SELECT count(f.key) FROM unnest($2::text[]) u(event)' +
+                    " CROSS JOIN LATERAL pawl.fire_many($1::text::regclass, '{}'::text[], u.event) f",
+                [this.relation, [success, failure, permanentFailure ?? failure]],
+            );
+            this.knowsEvents = true;
+        }
         const key = `c.${row.key}::text`;
         const columns =
             `SELECT ${key} AS key, ${key} AS name, ${row.handler} AS handler, c.${row.token} AS token,` +
